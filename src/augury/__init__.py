@@ -1,0 +1,85 @@
+"""Augury finds the best input of expensive black-box functions.
+
+Names are imported when they are first used, so that `import augury` and the command line start at
+once; the numerical libraries behind them take about a second.
+"""
+
+import importlib
+import logging
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "Algorithm": "algorithms",
+    "algorithms": "algorithms",
+    "AuguryError": "_errors",
+    "DataError": "_errors",
+    "NumericsError": "_errors",
+    "SpaceError": "_errors",
+    "SpaceExhausted": "_errors",
+    "StorageError": "_errors",
+    "UnsupportedError": "_errors",
+    "Choice": "space",
+    "Float": "space",
+    "Int": "space",
+    "Pool": "space",
+    "Space": "space",
+    "Optimizer": "optimizer",
+    "Result": "run",
+    "maximize": "run",
+    "minimize": "run",
+    "Trial": "trial",
+}
+
+if TYPE_CHECKING:
+    from augury._errors import (
+        AuguryError,
+        DataError,
+        NumericsError,
+        SpaceError,
+        SpaceExhausted,
+        StorageError,
+        UnsupportedError,
+    )
+    from augury.algorithms import Algorithm, algorithms
+    from augury.optimizer import Optimizer
+    from augury.run import Result, maximize, minimize
+    from augury.space import Choice, Float, Int, Pool, Space
+    from augury.trial import Trial
+
+__all__ = [
+    "Algorithm",
+    "AuguryError",
+    "Choice",
+    "DataError",
+    "Float",
+    "Int",
+    "NumericsError",
+    "Optimizer",
+    "Pool",
+    "Result",
+    "Space",
+    "SpaceError",
+    "SpaceExhausted",
+    "StorageError",
+    "Trial",
+    "UnsupportedError",
+    "algorithms",
+    "maximize",
+    "minimize",
+]
+
+logging.getLogger("augury").addHandler(logging.NullHandler())
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'augury' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"augury.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -1,0 +1,202 @@
+"""The table: every algorithm is Surrogate × Policy × Maximizer."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
+from types import MappingProxyType
+from typing import Any, Literal
+
+from augury._errors import UnsupportedError
+from augury.maximizers import (
+    Domain,
+    Exhaustive,
+    Gradient,
+    Maximizer,
+    Mixed,
+    MultiStart,
+    NelderMead,
+    RandomGrid,
+    Rounding,
+)
+from augury.policies import EI, UCB, Policy, Thompson
+from augury.space import Pool
+from augury.surrogates import Capability, FourierProcess, GaussianProcess, Surrogate
+
+Design = Literal["sobol", "random"]
+
+SURROGATES: Mapping[str, Callable[[], Surrogate]] = MappingProxyType(
+    {"gp": GaussianProcess, "gp-rff": FourierProcess}
+)
+POLICIES: Mapping[str, Callable[[], Policy]] = MappingProxyType(
+    {"ucb": UCB, "thompson": Thompson, "ei": EI}
+)
+MAXIMIZERS: Mapping[str, Callable[[], Maximizer]] = MappingProxyType(
+    {
+        "random-grid": RandomGrid,
+        "multistart": MultiStart,
+        "cg": lambda: MultiStart(method="cg"),
+        "gradient": Gradient,
+        "nelder-mead": NelderMead,
+        "exhaustive": Exhaustive,
+        "mixed": Mixed,
+        "rounding": Rounding,
+    }
+)
+
+LARGEST_EXHAUSTIVE = 10_000  # points of a discrete space that are all looked at by default
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """Surrogate × Policy × Maximizer; each is a part, or the name of one with its default settings.
+
+    Without surrogate and policy, every point comes from the `design`. Without a maximizer, the one
+    that fits the space is used (:func:`default_maximizer`). Parts that do not fit together are
+    refused here, with a sentence.
+
+    Example: ``Algorithm(surrogate="gp", policy=UCB(beta=2.0), maximizer="random-grid")``
+    """
+
+    surrogate: Surrogate | None = None
+    policy: Policy | None = None
+    maximizer: Maximizer | None = None
+    design: Design = "sobol"
+    name: str = "custom"
+
+    def __init__(
+        self,
+        surrogate: Surrogate | str | None = None,
+        policy: Policy | str | None = None,
+        maximizer: Maximizer | str | None = None,
+        design: Design = "sobol",
+        name: str = "custom",
+    ) -> None:
+        parts = {
+            "surrogate": _part("surrogate", surrogate, SURROGATES, Surrogate),
+            "policy": _part("policy", policy, POLICIES, Policy),
+            "maximizer": _part("maximizer", maximizer, MAXIMIZERS, Maximizer),
+            "design": design,
+            "name": name,
+        }
+        for field_name, value in parts.items():
+            object.__setattr__(self, field_name, value)
+        self._check()
+
+    def _check(self) -> None:
+        if self.design not in ("sobol", "random"):
+            raise UnsupportedError(
+                f'design must be "sobol" or "random"; got {self.design!r}. Use "sobol".'
+            )
+        if (self.surrogate is None) != (self.policy is None):
+            raise UnsupportedError(
+                "an algorithm must have both a surrogate and a policy, or neither; got "
+                f"surrogate={self.surrogate!r} and policy={self.policy!r}. Give the other one too."
+            )
+        if self.surrogate is None or self.policy is None:
+            return
+        missing = set(self.policy.requires) - set(self.surrogate.capabilities)
+        if missing:
+            raise UnsupportedError(
+                f"policy {type(self.policy).__name__} needs a surrogate with "
+                f"{', '.join(sorted(missing))}; got {type(self.surrogate).__name__}, which has "
+                f"{', '.join(sorted(self.surrogate.capabilities))}. Choose another pair."
+            )
+        climbs = self.maximizer is not None and self.maximizer.needs_gradient
+        if climbs and Capability.GRADIENT not in self.surrogate.capabilities:
+            raise UnsupportedError(
+                f"maximizer {type(self.maximizer).__name__} needs gradients; got "
+                f"{type(self.surrogate).__name__}, which has none. Use the random-grid maximizer."
+            )
+
+    def on(self, space: Domain) -> "Algorithm":
+        """The algorithm with a maximizer for that space; an error if its own does not fit."""
+        if self.surrogate is None:
+            return self
+        maximizer = self.maximizer or default_maximizer(space)
+        reason = maximizer.fits(space)
+        if reason is not None:
+            raise UnsupportedError(reason)
+        return replace(self, maximizer=maximizer)
+
+    def describe(self) -> dict[str, Any]:
+        """Class names and fields of the parts, as JSON holds them."""
+        return {
+            "name": self.name,
+            "design": self.design,
+            **{part: _describe(getattr(self, part)) for part in ("surrogate", "policy", "maximizer")},
+        }
+
+
+def default_maximizer(space: Domain) -> Maximizer:
+    """Exhaustive where that is quick, gradients where all is continuous, mixed search elsewhere."""
+    if isinstance(space, Pool) or space.size <= LARGEST_EXHAUSTIVE:
+        return Exhaustive()
+    return MultiStart() if space.continuous.all() else Mixed()
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of the table of algorithms."""
+
+    name: str
+    surrogate: str | None
+    policy: str | None
+    reference: str
+    design: Design = "sobol"
+
+    def build(self) -> Algorithm:
+        """The algorithm itself."""
+        return Algorithm(self.surrogate, self.policy, design=self.design, name=self.name)
+
+
+_ROWS = (
+    Row("auto", "gp", "ei", "chosen for the space and the data; for now gp-ei"),
+    Row("gp-ei", "gp", "ei", "Jones et al. (1998); Ament et al. (2023)"),
+    Row("gp-ucb", "gp", "ucb", "Srinivas et al. (2010); random-grid, algorithm 1"),
+    Row("gp-ts", "gp", "thompson", "Chowdhury & Gopalan (2017); random-grid, algorithm 2"),
+    Row("gp-ucb-rff", "gp-rff", "ucb", "sto-bnts, appendix F.3"),
+    Row("gp-ts-rff", "gp-rff", "thompson", "sto-bnts, appendix F.3"),
+    Row("random", None, None, "uniform points", design="random"),
+    Row("sobol", None, None, "Sobol (1967), scrambled", design="sobol"),
+)
+TABLE: Mapping[str, Row] = MappingProxyType({row.name: row for row in _ROWS})
+
+
+def algorithms() -> Mapping[str, Row]:
+    """The table of named algorithms: surrogate, policy and reference by name."""
+    return TABLE
+
+
+def resolve(algorithm: str | Algorithm) -> Algorithm:
+    """The algorithm of that name, or the given one."""
+    if isinstance(algorithm, Algorithm):
+        return algorithm
+    if isinstance(algorithm, str) and algorithm in TABLE:
+        return TABLE[algorithm].build()
+    raise UnsupportedError(
+        f"algorithm must be an Algorithm or one of {', '.join(TABLE)}; got {algorithm!r}. "
+        "augury.algorithms() lists them."
+    )
+
+
+def _part(kind: str, given: Any, table: Mapping[str, Callable[[], Any]], protocol: type) -> Any:
+    if isinstance(given, str):
+        if given not in table:
+            raise UnsupportedError(
+                f"{kind} must be one of {', '.join(table)}; got {given!r}. Use one of these names."
+            )
+        return table[given]()
+    if given is None or (isinstance(given, protocol) and not isinstance(given, type)):
+        return given
+    raise UnsupportedError(
+        f"{kind} must be a {protocol.__name__} or one of {', '.join(table)}; got {given!r}. "
+        "Use one of these names."
+    )
+
+
+def _describe(part: Any) -> Any:
+    if is_dataclass(part) and not isinstance(part, type):
+        inner = {f.name: _describe(getattr(part, f.name)) for f in fields(part)}
+        return {"class": type(part).__qualname__, **inner}
+    if isinstance(part, list | tuple):
+        return [_describe(item) for item in part]
+    return part if isinstance(part, None | bool | int | float | str) else repr(part)

@@ -1,0 +1,1 @@
+"""What every layer stands on: precision, keys, padded data, linear algebra, descent."""

@@ -1,0 +1,125 @@
+"""The points before the model's: Sobol, random, or where a prior is most uncertain."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from augury._errors import UnsupportedError
+from augury._types import Array
+from augury.core.data import Data
+from augury.core.keys import KeyArray, Purpose, fold, generator
+from augury.core.score import Score
+from augury.maximizers import Domain, Maximizer
+from augury.maximizers.scoring import allowed
+from augury.maximizers.sets import any_allowed
+from augury.space import Pool
+from augury.surrogates import GaussianProcess, Posterior
+
+KINDS = ("sobol", "random", "uncertainty")
+SOBOL_ATTEMPTS = 256  # points of the sequence that are tried where earlier ones are taken
+
+
+@dataclass(frozen=True)
+class InitialDesign:
+    """How many points come before the model's, and how they are chosen."""
+
+    kind: str
+    count: int
+
+
+def parse_initial(
+    initial: int | tuple[str, int] | None, space: Domain, budget: int | None
+) -> InitialDesign:
+    """What the user asked for; by default 2·parameters + 2 Sobol points, between 5 and 20.
+
+    With a known budget, at most a third of it goes into the initial design.
+    """
+    if initial is None:
+        parameters = space.dim if isinstance(space, Pool) else space.free
+        count = min(max(2 * parameters + 2, 5), 20)
+        if budget is not None:
+            count = min(count, max(1, budget // 3))
+        return InitialDesign("sobol", count)
+    kind, count = (
+        initial if isinstance(initial, tuple | list) and len(initial) == 2 else ("sobol", initial)
+    )
+    whole = isinstance(count, int | np.integer) and not isinstance(count, bool)
+    if kind not in KINDS or not whole or count < 1:
+        raise UnsupportedError(
+            f'initial must be a number of at least 1, or a pair such as ("sobol", 10) of one of '
+            f"{', '.join(KINDS)} and a number; got {initial!r}. Use initial=10."
+        )
+    return InitialDesign(kind, int(count))
+
+
+def design_point(
+    kind: str,
+    space: Domain,
+    *,
+    root: KeyArray,
+    number: int,
+    position: int,
+    exclude: frozenset[int],
+    asked: Float[np.ndarray, "n D"],
+    maximizer: Maximizer,
+) -> Mapping[str, Any]:
+    """The design's point for trial `number`, the `position`-th of its design, as parameters."""
+    key = fold(root, number, Purpose.DESIGN)
+    if kind == "uncertainty":
+        return _most_uncertain(space, asked, maximizer, key, exclude)
+    if kind == "sobol" and not isinstance(space, Pool):
+        seed = int(generator(fold(root, Purpose.DESIGN)).integers(2**31))
+        attempts = SOBOL_ATTEMPTS if exclude else 1
+        rows = space.sobol(attempts, seed, skip=position)
+        free = np.flatnonzero(allowed(space.index_of(rows), len(rows), exclude))
+        if len(free):
+            return space.decode(rows[free[0]])
+    # on a pool, a space-filling design is a random subset
+    rng = generator(key)
+    rows, indices = space.draw(1, rng)
+    if not allowed(indices, 1, exclude)[0]:
+        found = any_allowed(Zero(), space, rng, exclude)
+        rows, indices = found.x[None], None if found.index is None else np.array([found.index])
+    return _params(space, rows[0], None if indices is None else indices[0])
+
+
+def _most_uncertain(
+    space: Domain, asked: np.ndarray, maximizer: Maximizer, key: KeyArray, exclude: frozenset[int]
+) -> Mapping[str, Any]:
+    """Uncertainty sampling: where the prior, given all points asked so far, has the largest variance.
+
+    The values do not matter, so the design can be asked all at once. References: Dai et al. (2022),
+    appendix B; Ren & Li (2024), appendix B.
+    """
+    empty = Data.of(np.empty((0, space.dim)), np.empty(0), space.groups)
+    prior = GaussianProcess().fit(empty, key=key).posterior
+    best = maximizer(
+        Uncertainty(prior.condition(asked)), space, t=len(asked) + 1, key=key, exclude=exclude
+    )
+    return _params(space, best.x, best.index)
+
+
+def _params(space: Domain, row: np.ndarray, index: Any) -> Mapping[str, Any]:
+    return space.decode(int(index)) if isinstance(space, Pool) else space.decode(row)
+
+
+class Uncertainty(Score):
+    """σ²(x)."""
+
+    posterior: Posterior
+
+    def __call__(self, x: Float[Array, " D"]) -> Float[Array, ""]:
+        """The score at one point."""
+        return self.posterior.var(x)
+
+
+class Zero(Score):
+    """A score that prefers no point."""
+
+    def __call__(self, x: Float[Array, " D"]) -> Float[Array, ""]:
+        """0."""
+        return jnp.zeros(())

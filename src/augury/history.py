@@ -1,0 +1,119 @@
+"""What is known so far: trials in the order they were told, and the data that models are fitted to."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from augury._errors import DataError
+from augury.core.data import Data
+from augury.maximizers import Domain
+from augury.space import Pool
+from augury.trial import Origin, State, Trial
+
+
+class History:
+    """Trials by number, the order in which they finished, and their encoded points."""
+
+    def __init__(self, space: Domain, sign: float) -> None:
+        self.space = space
+        self.sign = sign  # +1 to maximize, −1 to minimize: inside, everything maximizes
+        self.trials: list[Trial] = []
+        self.order: list[int] = []  # numbers of finished trials, as they were told
+        self._rows: list[np.ndarray] = []
+        self._indices: list[int | None] = []
+
+    def add(self, trial: Trial) -> None:
+        """Register a trial under the next number."""
+        row = self.space.encode(trial.params)
+        self.trials.append(trial)
+        self._rows.append(row)
+        self._indices.append(self._index(trial.params, row))
+
+    def _index(self, params: Mapping[str, Any], row: np.ndarray) -> int | None:
+        if isinstance(self.space, Pool):
+            return int(params["index"])
+        indices = self.space.index_of(row[None])
+        return None if indices is None else int(indices[0])
+
+    def finish(self, trial: Trial, value: float | None, reason: str | None) -> None:
+        """Record the outcome of a trial; a value that is not finite is a failure."""
+        trial.value = value
+        trial.reason = reason
+        if reason is None and value is not None and not math.isfinite(value):
+            trial.reason = f"the value is {value}"
+        trial.state = State.COMPLETE if trial.reason is None else State.FAILED
+        self.order.append(trial.number)
+
+    @property
+    def taken(self) -> frozenset[int]:
+        """Indices of all points of a finite space that were asked or told."""
+        return frozenset(index for index in self._indices if index is not None)
+
+    @property
+    def pending(self) -> Float[np.ndarray, "p D"]:
+        """The points that are being evaluated, in the order they were asked."""
+        return self._matrix([t.number for t in self.trials if t.state is State.PENDING])
+
+    @property
+    def asked(self) -> Float[np.ndarray, "n D"]:
+        """All points, finished or not."""
+        return self._matrix(range(len(self.trials)))
+
+    def _matrix(self, numbers: Any) -> np.ndarray:
+        rows = [self._rows[number] for number in numbers]
+        return np.stack(rows) if rows else np.empty((0, self.space.dim))
+
+    def count(self, origin: Origin, *, finished: bool = False) -> int:
+        """How many trials have that origin."""
+        return sum(
+            t.origin is origin and not (finished and t.state is State.PENDING) for t in self.trials
+        )
+
+    @property
+    def observations(self) -> int:
+        """Observations that a model can be fitted to; none before the first finite value."""
+        return len(self.order) if any(self._is_complete(n) for n in self.order) else 0
+
+    def data(self, first: int | None = None) -> Data:
+        """The (first) observations, to be maximized; a failure counts as the worst of their values.
+
+        Left out, a failed point would be proposed again for ever. Without any finite value there is
+        no worst, and no data.
+        """
+        numbers = self.order[:first]
+        complete = [n for n in numbers if self._is_complete(n)]
+        if not complete:
+            return Data.of(np.empty((0, self.space.dim)), np.empty(0), self.space.groups)
+        worst = min(self._signed(n) for n in complete)
+        y = [self._signed(n) if self._is_complete(n) else worst for n in numbers]
+        return Data.of(self._matrix(numbers), np.array(y), self.space.groups)
+
+    def rows(self, trials: list[Trial]) -> Float[np.ndarray, "n D"]:
+        """The encoded points of some trials."""
+        return self._matrix([t.number for t in trials])
+
+    @property
+    def complete(self) -> list[Trial]:
+        """The trials that have a finite value, in the order they were told."""
+        return [self.trials[n] for n in self.order if self._is_complete(n)]
+
+    def best(self) -> Trial:
+        """The best observed trial; the first of equals."""
+        complete = self.complete
+        if not complete:
+            raise DataError(
+                "best needs at least one finished evaluation with a finite value; got none. "
+                "Tell a value first."
+            )
+        return max(complete, key=lambda t: (self._signed(t.number), -t.number))
+
+    def _is_complete(self, number: int) -> bool:
+        return self.trials[number].state is State.COMPLETE
+
+    def _signed(self, number: int) -> float:
+        value = self.trials[number].value
+        assert value is not None
+        return self.sign * value

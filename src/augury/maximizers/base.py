@@ -1,0 +1,107 @@
+"""What a maximizer is: it finds a point of the space where a score is large, and says how large."""
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from jaxtyping import Float
+
+from augury._errors import UnsupportedError
+from augury.core.keys import KeyArray, fold, generator
+from augury.core.precision import computing
+from augury.core.score import Score
+from augury.maximizers.accuracy import Estimate, estimate
+from augury.maximizers.scoring import Found
+from augury.space import Pool, Space
+
+Domain = Space | Pool
+
+__all__ = ["Best", "Domain", "Found", "Maximizer", "Score"]
+
+
+@dataclass(frozen=True)
+class Best:
+    """The point a maximizer chose.
+
+    `index` is its number in a finite space, else None. `eta` is the accuracy of the maximization,
+    (α(x) − α_0) / (α* − α_0), estimated as :mod:`augury.maximizers.accuracy` says.
+    """
+
+    x: Float[np.ndarray, " D"]
+    index: int | None
+    value: float
+    eta: float
+    info: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Maximizer(ABC):
+    """Finds a large value of a score over a space.
+
+    Calling one runs its `search` and then estimates how accurate it was; the seconds of the two are
+    reported apart. `audit=True` spends 20,000 points and 50 ascents on that estimate.
+    """
+
+    needs_gradient: ClassVar[bool] = False
+    exact: ClassVar[bool] = False  # whether it looks at every point
+
+    @abstractmethod
+    def fits(self, space: Domain) -> str | None:
+        """None if it can search the space, else the reason why not."""
+
+    @abstractmethod
+    def search(
+        self, score: Score, space: Domain, *, t: int, key: KeyArray, exclude: Collection[int]
+    ) -> Found:
+        """The best point found, among those whose index is not in `exclude`."""
+
+    def __call__(
+        self,
+        score: Score,
+        space: Domain,
+        *,
+        t: int,
+        key: KeyArray,
+        exclude: Collection[int] = frozenset(),
+        audit: bool = False,
+    ) -> Best:
+        """Maximize `score` over `space` at step `t`, which starts at 1."""
+        reason = self.fits(space)
+        if reason is not None:
+            raise UnsupportedError(reason)
+        with computing():
+            started = time.perf_counter()
+            found = self.search(score, space, t=t, key=fold(key, 0), exclude=exclude)
+            searched = time.perf_counter()
+            rng = generator(fold(key, 1))
+            accuracy = (
+                Estimate(1.0, False, 0.0)
+                if self.exact
+                else estimate(score, space, found, rng, exclude=exclude, audit=audit)
+            )
+            estimated = time.perf_counter()
+        info = {
+            "evaluations": found.evaluations,
+            "seconds": searched - started,
+            "eta_seconds": estimated - searched,
+            "flat": accuracy.flat,
+        }
+        return Best(found.x, found.index, found.value, accuracy.eta, info)
+
+
+def continuous_only(name: str, space: Domain) -> str | None:
+    """The reason why a method that moves continuously cannot search `space`, if it cannot."""
+    if isinstance(space, Pool):
+        return (
+            f"{name} needs a box; got a pool of {space.size} candidates. "
+            "Use the exhaustive or the random-grid maximizer."
+        )
+    if not space.continuous.all():
+        return (
+            f"{name} needs a space of continuous Floats; got integers, steps or choices. "
+            f"Use the mixed maximizer, or wrap it: rounding({name})."
+        )
+    return None

@@ -1,0 +1,71 @@
+"""Multi-start ascent with exact gradients: L-BFGS in the box, or conjugate gradients."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from augury._errors import UnsupportedError
+from augury.core.keys import KeyArray, generator
+from augury.maximizers.ascent import MAX_EVALUATIONS, ascend
+from augury.maximizers.base import Domain, Found, Maximizer, Score, continuous_only
+from augury.maximizers.scoring import best_of, values
+
+
+def check_counts(name: str, **counts: int) -> None:
+    """Every count must be a positive whole number."""
+    for what, count in counts.items():
+        if count < 1:
+            raise UnsupportedError(f"{what} of {name} must be at least 1; got {count}. Raise it.")
+
+
+@dataclass(frozen=True)
+class MultiStart(Maximizer):
+    """Random points, then ascents from the best of them (or from fresh ones), all in one call.
+
+    Args:
+        raw: random points that are scored.
+        starts: ascents.
+        fresh: start from new random points instead of the best of the raw ones (as the papers do);
+            the best raw point still counts.
+        method: "lbfgs" (projected L-BFGS) or "cg" (projected Polak–Ribière conjugate gradients).
+        max_evaluations: per ascent.
+    """
+
+    raw: int = 512
+    starts: int = 8
+    fresh: bool = False
+    method: Literal["lbfgs", "cg"] = "lbfgs"
+    max_evaluations: int = MAX_EVALUATIONS
+
+    needs_gradient: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_counts("multistart", raw=self.raw, starts=self.starts, max_evaluations=self.max_evaluations)
+        if self.method not in ("lbfgs", "cg"):
+            raise UnsupportedError(
+                f'method must be "lbfgs" or "cg"; got {self.method!r}. Use one of them.'
+            )
+
+    def fits(self, space: Domain) -> str | None:
+        """Spaces of continuous Floats."""
+        return continuous_only("multistart", space)
+
+    def search(
+        self, score: Score, space: Domain, *, t: int, key: KeyArray, exclude: Collection[int]
+    ) -> Found:
+        """The best of all raw points and all ascents."""
+        rng = generator(key)
+        rows, _ = space.draw(self.raw, rng)
+        scores = values(score, rows)
+        if self.fresh:
+            starts, _ = space.draw(self.starts, rng)
+        else:
+            starts = rows[np.argsort(-scores, kind="stable")[: self.starts]]
+        ends = ascend(score, starts, rule=self.method, max_evaluations=self.max_evaluations)
+        found = best_of(
+            np.concatenate([ends.rows, rows]), np.concatenate([ends.scores, scores]), None, exclude
+        )
+        assert found is not None
+        return replace(found, evaluations=len(rows) + ends.evaluations)

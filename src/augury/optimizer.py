@@ -1,0 +1,446 @@
+"""Ask and tell."""
+
+import secrets
+import time
+import uuid
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, overload
+
+import numpy as np
+
+from augury import state
+from augury._errors import AuguryError, DataError, SpaceExhausted, UnsupportedError
+from augury.algorithms import Algorithm, default_maximizer, resolve
+from augury.core.keys import KeyArray, Purpose, fold, generator, root_key
+from augury.core.precision import Device, computing
+from augury.core.score import Score
+from augury.design import InitialDesign, design_point, parse_initial
+from augury.history import History
+from augury.maximizers import Best, Domain
+from augury.maximizers.sets import exhausted
+from augury.policies.base import Chosen
+from augury.space import Pool, Space
+from augury.surrogates import Fit, Status
+from augury.trial import Origin, State, Trial
+
+Direction = Literal["minimize", "maximize"]
+Duplicates = Literal["avoid", "allow"]
+
+
+class Optimizer:
+    """Suggests points of a space and learns from their values.
+
+    A suggestion is a pure function of the space, the algorithm, the seed, the ordered history and the
+    pending points: an optimizer restored by :meth:`from_json` continues exactly as this one would.
+
+    Args:
+        space: a :class:`Space`, or a :class:`Pool` of candidates.
+        algorithm: a name (`augury.algorithms()` lists them) or an :class:`Algorithm`.
+        direction: "minimize" or "maximize".
+        seed: decides all randomness; None draws one and keeps it as `seed`.
+        initial: how many points come before the model's, or ("sobol" | "random" | "uncertainty", n).
+            Every observation told counts; None chooses by the number of parameters.
+        budget: the total number of evaluations, if known.
+        duplicates: "avoid" never asks for a point of a finite space twice; "allow" may, for noisy
+            functions.
+        device: "cpu" or "gpu".
+
+    Example:
+        >>> opt = Optimizer(Space(x=Float(-1.0, 2.0)), seed=0)
+        >>> trial = opt.ask()
+        >>> opt.tell(trial, trial.params["x"] ** 2)
+    """
+
+    def __init__(
+        self,
+        space: Domain,
+        algorithm: str | Algorithm = "auto",
+        direction: Direction = "minimize",
+        seed: int | None = None,
+        initial: int | tuple[str, int] | None = None,
+        budget: int | None = None,
+        duplicates: Duplicates = "avoid",
+        device: Device = "cpu",
+    ) -> None:
+        if not isinstance(space, Space | Pool):
+            raise UnsupportedError(
+                f"space must be a Space or a Pool; got {type(space).__name__}. "
+                "Write Space(x=Float(0.0, 1.0)), for example."
+            )
+        _one_of("direction", direction, ("minimize", "maximize"))
+        _one_of("duplicates", duplicates, ("avoid", "allow"))
+        _one_of("device", device, ("cpu", "gpu"))
+        self.space = space
+        self.algorithm = resolve(algorithm).on(space)
+        self.direction: Direction = direction
+        self.seed = _check_seed(seed)
+        self.budget = _check_count("budget", budget)
+        self.initial: InitialDesign = parse_initial(initial, space, self.budget)
+        self.duplicates: Duplicates = duplicates
+        self.device: Device = device
+        self._identity = uuid.uuid4().hex
+        self._history = History(space, 1.0 if direction == "maximize" else -1.0)
+        self._queue: list[Mapping[str, Any]] = []
+        self._root: KeyArray = root_key(self.seed)
+        self._tuned: tuple[int, Any] | None = None  # (number of observations, hyper-parameters)
+        self._fit: tuple[int, Fit] | None = None
+
+    # ------------------------------------------------------------------ asking
+
+    @overload
+    def ask(self, n: None = None) -> Trial: ...
+    @overload
+    def ask(self, n: int) -> list[Trial]: ...
+
+    def ask(self, n: int | None = None) -> Trial | list[Trial]:
+        """The next point to evaluate, or a list of n.
+
+        Asking again before telling is normal: the points being evaluated are taken into account. A
+        finite space that runs out gives a shorter list, and SpaceExhausted when nothing is left.
+        """
+        if n is None:
+            return self._ask_some(1)[0]
+        count = _check_count("n", n)
+        assert count is not None
+        return self._ask_some(count)
+
+    def _ask_some(self, n: int) -> list[Trial]:
+        asked: list[Trial] = []
+        with computing(self.device):
+            while len(asked) < n:
+                try:
+                    asked += self._next(n - len(asked))
+                except SpaceExhausted:
+                    if not asked:
+                        raise
+                    break
+        return asked
+
+    def _next(self, wanted: int) -> list[Trial]:
+        """At least one trial: enqueued, of the design, or up to `wanted` of the model."""
+        if self._queue:
+            return [self._add(self._queue.pop(0), Origin.ENQUEUED, {"chosen": "enqueued"})]
+        exclude = self._exclude()
+        if len(exclude) >= self.space.size:
+            raise exhausted(self.space)
+        started = time.perf_counter()
+        pending = len(self._history.trials) - len(self._history.order)
+        if self.algorithm.surrogate is None:
+            return [self._from_design(self.algorithm.design, exclude, started)]
+        if len(self._history.order) + pending < self.initial.count:
+            return [self._from_design(self.initial.kind, exclude, started)]
+        if self._history.observations == 0:
+            why = "no finite value has been told yet"
+            return [self._from_design("random", exclude, started, fallback=why)]
+        return self._from_model(wanted, exclude)
+
+    def _from_design(
+        self, kind: str, exclude: frozenset[int], started: float, fallback: str | None = None
+    ) -> Trial:
+        number = len(self._history.trials)
+        params = design_point(
+            kind,
+            self.space,
+            root=self._root,
+            number=number,
+            position=self._history.count(Origin.DESIGN),
+            exclude=exclude,
+            asked=self._history.asked,
+            maximizer=self.algorithm.maximizer or default_maximizer(self.space),
+        )
+        info: dict[str, Any] = {"chosen": f"{kind} design"}
+        info["seconds"] = {"total": time.perf_counter() - started}
+        if fallback is not None:
+            info["fallback"] = fallback
+        return self._add(params, Origin.DESIGN, info)
+
+    def _from_model(self, wanted: int, exclude: frozenset[int]) -> list[Trial]:
+        policy, maximizer = self.algorithm.policy, self.algorithm.maximizer
+        assert policy is not None
+        assert maximizer is not None
+        started = time.perf_counter()
+        fit = self._fitted()
+        fitted = time.perf_counter()
+        first = len(self._history.trials)
+        if fit.status is Status.FAILED:
+            warnings.warn(f"{fit.status} A random point is suggested instead.", stacklevel=4)
+            return [self._from_design("random", exclude, started, fallback=str(fit.status))]
+        # with duplicates avoided, a finite space may have fewer points left than are wanted
+        wanted = min(wanted, int(self.space.size - len(exclude)) if exclude else wanted)
+        numbers = range(first, first + wanted)
+
+        def maximize(score: Score, *, key: KeyArray, without: Sequence[Chosen] = ()) -> Best:
+            chosen = {p.index for p in without if p.index is not None}
+            taken = exclude | chosen if self.duplicates == "avoid" else frozenset()
+            return maximizer(score, self.space, t=t, key=key, exclude=taken)
+
+        t = 1 + self._history.count(Origin.MODEL, finished=True)
+        picks = policy.choose(
+            fit.posterior,
+            self._history.pending,
+            fit.posterior.incumbent(),
+            t=t,
+            maximize=maximize,
+            candidates=lambda n, key: self.space.draw(n, generator(key))[0],
+            keys=[fold(self._root, number, Purpose.POLICY) for number in numbers],
+        )
+        chosen = time.perf_counter()
+        trials = []
+        for point, extra in zip(picks.points, picks.info, strict=True):
+            info = self._explain(fit, point, extra)
+            eta_seconds = point.info.get("eta_seconds", 0.0)
+            share = 1.0 / len(picks.points)
+            info["seconds"] = {
+                "fit": (fitted - started) * share,
+                "choose": (chosen - fitted) * share - eta_seconds,
+                "eta": eta_seconds,
+                "total": (chosen - started) * share,
+            }
+            trials.append(self._add(self._params(point), Origin.MODEL, info))
+        return trials
+
+    def _explain(self, fit: Fit, point: Chosen, extra: Mapping[str, Any]) -> dict[str, Any]:
+        """What the model believed about a point, in the user's units and direction."""
+        parts = self.algorithm
+        names = (type(part).__name__ for part in (parts.surrogate, parts.policy, parts.maximizer))
+        sign = self._history.sign
+        return {
+            "chosen": " × ".join(names),
+            "mean": sign * float(fit.posterior.mean(point.x)),
+            "std": float(np.sqrt(fit.posterior.var(point.x))),
+            "noise": fit.posterior.noise_std,
+            "score": point.value,
+            "eta": point.eta,
+            "flat": bool(point.info.get("flat", False)),
+            "evaluations": int(point.info.get("evaluations", 0)),
+            "status": str(fit.status),
+            "fit": dict(fit.info),
+            **extra,
+        }
+
+    def _params(self, point: Chosen) -> Mapping[str, Any]:
+        if isinstance(self.space, Pool):
+            assert point.index is not None
+            return self.space.decode(point.index)
+        return self.space.decode(point.x)
+
+    def _exclude(self) -> frozenset[int]:
+        return self._history.taken if self.duplicates == "avoid" else frozenset()
+
+    def _add(self, params: Mapping[str, Any], origin: Origin, info: Mapping[str, Any]) -> Trial:
+        number = len(self._history.trials)
+        trial = Trial(number, params, info=info, origin=origin, optimizer=self._identity)
+        self._history.add(trial)
+        return trial
+
+    def _fitted(self) -> Fit:
+        """The surrogate fitted to all observations; its hyper-parameters are tuned on a schedule.
+
+        The schedule depends on the number of observations alone, and the tuning on the first
+        observations alone, so that what is kept here can be computed anew from the history.
+        """
+        surrogate = self.algorithm.surrogate
+        assert surrogate is not None
+        n = len(self._history.order)
+        if self._fit is not None and self._fit[0] == n:
+            return self._fit[1]
+        tuned_at = last_tuning(n)
+        if self._tuned is None or self._tuned[0] != tuned_at:
+            key = fold(self._root, tuned_at, Purpose.TUNE)
+            data = self._history.data(first=tuned_at)
+            self._tuned = (tuned_at, surrogate.tune(data, key=key))
+        key = fold(self._root, n, Purpose.FIT)
+        self._fit = (n, surrogate.fit(self._history.data(), key=key, tuned=self._tuned[1]))
+        return self._fit[1]
+
+    # ------------------------------------------------------------------ telling
+
+    def tell(
+        self,
+        trial: Trial | Mapping[str, Any],
+        value: float | None = None,
+        *,
+        failed: bool = False,
+        reason: str | None = None,
+    ) -> Trial:
+        """Record the value of a trial, or of a point evaluated elsewhere (a dict of parameters).
+
+        NaN, an infinite value or `failed=True` is a failure: the model takes the point for as bad as
+        the worst value so far, and it never counts as best. Telling a trial again with the same
+        outcome does nothing; a different one is a DataError.
+        """
+        number = _check_value(value, failed)
+        if failed or reason is not None:
+            reason = reason or "told as failed"
+        if isinstance(trial, Trial):
+            return self._tell_trial(trial, number, reason)
+        if not isinstance(trial, Mapping):
+            raise DataError(
+                f"tell needs a Trial or a dict of parameters; got {type(trial).__name__}. "
+                "Pass what ask() returned."
+            )
+        told = self._add(self.space.check(trial), Origin.TOLD, {})
+        self._history.finish(told, number, reason)
+        return told
+
+    def _tell_trial(self, trial: Trial, value: float | None, reason: str | None) -> Trial:
+        if trial.optimizer != self._identity or trial.number >= len(self._history.trials):
+            raise DataError(
+                f"a told Trial must come from this optimizer; got trial {trial.number} of another. "
+                "Pass its params instead to tell an evaluation made elsewhere."
+            )
+        own = self._history.trials[trial.number]
+        if own.state is State.PENDING:
+            self._history.finish(own, value, reason)
+        elif not _same_outcome(own, value, reason):
+            raise DataError(
+                f"trial {own.number} must be told once; it was told {own.value} and now {value}. "
+                "Tell the params as a dict to add a second observation."
+            )
+        if trial is not own:  # the caller's copy, from before a JSON round trip
+            trial.value, trial.state, trial.reason = own.value, own.state, own.reason
+        return own
+
+    def enqueue(self, params: Mapping[str, Any]) -> None:
+        """Let this point be asked before any other; it may be one that was asked before."""
+        self._queue.append(self.space.check(params))
+
+    # ------------------------------------------------------------------ looking
+
+    @property
+    def trials(self) -> tuple[Trial, ...]:
+        """All trials by number."""
+        return tuple(self._history.trials)
+
+    @property
+    def best(self) -> Trial:
+        """The best observed trial."""
+        return self._history.best()
+
+    def recommend(self) -> Trial:
+        """The evaluated trial of best posterior mean: with noise, a better answer than `best`."""
+        best = self._history.best()
+        if self.algorithm.surrogate is None:
+            return best
+        with computing(self.device):
+            fit = self._fitted()
+            if fit.status is Status.FAILED:
+                return best
+            complete = self._history.complete
+            means = fit.posterior.mean(self._history.rows(complete))
+        return complete[int(np.argmax(means))]
+
+    @property
+    def accumulated_inaccuracy(self) -> float:
+        """M_T = Σ (1 − η_t) over the points that the model suggested."""
+        return float(sum(1.0 - t.info["eta"] for t in self.trials if t.origin is Origin.MODEL))
+
+    def __repr__(self) -> str:
+        done = len(self._history.order)
+        waiting = len(self._history.trials) - done
+        return (
+            f"Optimizer({self.algorithm.name}, {self.direction}, seed={self.seed}: "
+            f"{done} evaluated, {waiting} pending)"
+        )
+
+    # ------------------------------------------------------------------ saving
+
+    def to_json(self) -> str:
+        """The whole state as text; see :meth:`from_json`."""
+        return state.dump(
+            space=self.space,
+            algorithm=self.algorithm,
+            settings={
+                "direction": self.direction,
+                "seed": self.seed,
+                "initial": [self.initial.kind, self.initial.count],
+                "budget": self.budget,
+                "duplicates": self.duplicates,
+                "device": self.device,
+            },
+            identity=self._identity,
+            trials=self._history.trials,
+            order=self._history.order,
+            queue=self._queue,
+        )
+
+    @classmethod
+    def from_json(
+        cls, text: str, space: Domain | None = None, algorithm: str | Algorithm | None = None
+    ) -> "Optimizer":
+        """The optimizer that `to_json` described; it continues as the original would have.
+
+        Spaces and named algorithms are in the text. A pool, and an algorithm of one's own parts, are
+        not: give them again. What is given must match what the text describes, else DataError.
+        """
+        saved = state.load(text, space, algorithm)
+        try:
+            optimizer = cls(saved.space, saved.algorithm, **saved.settings)
+            optimizer._identity = saved.identity
+            for trial in saved.trials:
+                checked = optimizer.space.check(trial.params)
+                trial.params = checked
+                optimizer._history.add(trial)
+            optimizer._history.order = saved.order
+            optimizer._queue = [optimizer.space.check(params) for params in saved.queue]
+        except AuguryError as error:
+            raise state.corrupt(str(error)) from error
+        return optimizer
+
+
+def last_tuning(n: int) -> int:
+    """The number of observations at which hyper-parameters were last tuned: n up to 127, then
+    every 2nd, 3rd, … observation, so that the cost per observation does not grow with the cube."""
+    every = max(1, n // 64)
+    return n // every * every
+
+
+def _one_of(name: str, value: object, options: tuple[str, ...]) -> None:
+    if value not in options:
+        allowed = " or ".join(f'"{option}"' for option in options)
+        raise UnsupportedError(f"{name} must be {allowed}; got {value!r}. Use one of them.")
+
+
+def _check_seed(seed: int | None) -> int:
+    if seed is None:
+        return secrets.randbits(32)
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**63:
+        raise UnsupportedError(
+            f"seed must be an int with 0 <= seed < 2**63; got {seed!r}. Use seed=0, or None."
+        )
+    return int(seed)
+
+
+def _check_count(name: str, value: int | None) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise UnsupportedError(
+            f"{name} must be a whole number of at least 1; got {value!r}. Use a larger number."
+        )
+    return int(value)
+
+
+def _check_value(value: Any, failed: bool) -> float | None:
+    if value is None:
+        if failed:
+            return None
+        raise DataError("tell needs a value; got None. Pass a number, or failed=True.")
+    array = np.asarray(value)
+    if array.dtype.kind not in "iuf" or array.size != 1:
+        got = f"shape {array.shape}" if array.dtype.kind in "iuf" else type(value).__name__
+        raise DataError(f"a value must be one real number; got {got}. Pass float(value).")
+    return float(array.reshape(()))
+
+
+def _same_outcome(trial: Trial, value: float | None, reason: str | None) -> bool:
+    if (trial.state is State.FAILED) != (reason is not None or not _finite(value)):
+        return False
+    if trial.value is None or value is None:
+        return trial.value is value
+    return trial.value == value or (np.isnan(trial.value) and np.isnan(value))
+
+
+def _finite(value: float | None) -> bool:
+    return value is not None and bool(np.isfinite(value))

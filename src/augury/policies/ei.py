@@ -1,0 +1,99 @@
+"""Expected improvement, in logarithmic form so that it never underflows.
+
+EI(x) = σ(x) h(z),   z = (μ(x) − incumbent) / σ(x),   h(z) = φ(z) + z Φ(z)
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import log_ndtr, ndtr
+from jaxtyping import Float
+
+from augury._types import Array
+from augury.core.keys import KeyArray
+from augury.core.score import Score
+from augury.policies.base import Candidates, Chosen, Maximize, Picks
+from augury.surrogates.base import Capability, Posterior
+
+LOG_SQRT_2PI = 0.5 * np.log(2.0 * np.pi)
+TAIL = -5.0  # below it, φ(z) + z Φ(z) cancels and the continued fraction converges in a few terms
+TERMS = 16
+
+
+@jax.custom_jvp
+def log_h(z: Float[Array, "*n"]) -> Float[Array, "*n"]:
+    """log(φ(z) + z Φ(z)), with full relative accuracy for all z down to −1e150.
+
+    In the tail, with u = −z, Φ(z)/φ(z) = 1/(u + c) where c = 1/(u + 2/(u + 3/(u + …))) (Laplace's
+    continued fraction of the Mills ratio), so h(z) = φ(z)(1 − u/(u + c)) = φ(z) c/(u + c).
+    """
+    near = jnp.maximum(z, TAIL)
+    u = -jnp.minimum(z, TAIL)
+    c = u
+    for k in range(TERMS, 1, -1):
+        c = u + k / c
+    c = 1.0 / c
+    log_phi = -0.5 * near * near - LOG_SQRT_2PI
+    body = jnp.log(jnp.exp(log_phi) + near * ndtr(near))
+    tail = -0.5 * u * u - LOG_SQRT_2PI + jnp.log(c) - jnp.log(u + c)
+    return jnp.where(z > TAIL, body, tail)
+
+
+# h'(z) = Φ(z): the derivative of the logarithm is a ratio of two quantities known accurately
+log_h.defjvps(lambda t, out, z: jnp.exp(log_ndtr(z) - out) * t)
+
+
+class LogEIScore(Score):
+    """log EI(x)."""
+
+    posterior: Posterior
+    incumbent: Float[Array, ""]
+
+    logarithmic: ClassVar[bool] = True
+
+    def __call__(self, x: Float[Array, " D"]) -> Float[Array, ""]:
+        """The score at one point."""
+        std = jnp.sqrt(self.posterior.var(x))
+        return jnp.log(std) + log_h((self.posterior.mean(x) - self.incumbent) / std)
+
+
+@dataclass(frozen=True)
+class EI:
+    """The point of largest expected improvement over the incumbent.
+
+    The incumbent is the largest posterior mean at observed points, not the largest value: noise does
+    not raise it. Pending points: their posterior mean is taken as observed.
+
+    Reference: Jones, Schonlau & Welch (1998), "Efficient global optimization of expensive black-box
+    functions"; the logarithm: Ament et al. (2023), "Unexpected improvements to expected improvement".
+    """
+
+    @property
+    def requires(self) -> frozenset[Capability]:
+        """Mean and variance, and conditioning on pending points."""
+        return frozenset({Capability.MEAN, Capability.VAR, Capability.CONDITION})
+
+    def choose(
+        self,
+        posterior: Posterior,
+        pending: Float[np.ndarray, "p D"],
+        incumbent: float | None,
+        *,
+        t: int,
+        maximize: Maximize,
+        candidates: Candidates,
+        keys: Sequence[KeyArray],
+    ) -> Picks:
+        """One point per key, each conditioned on those before it."""
+        best = posterior.incumbent() if incumbent is None else incumbent
+        belief = posterior.condition(pending)
+        points: list[Chosen] = []
+        for key in keys:
+            if points:
+                belief = belief.condition(points[-1].x)
+            points.append(maximize(LogEIScore(belief, np.asarray(best)), key=key, without=points))
+        return Picks(points, [{"incumbent": best}] * len(points))

@@ -1,0 +1,77 @@
+"""How much a policy explores at step t: the factor β_t of the standard deviation."""
+
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from augury import theory
+from augury._errors import UnsupportedError
+from augury.surrogates.base import Posterior
+
+
+@runtime_checkable
+class Schedule(Protocol):
+    """β_t as a function of the step and of what has been observed."""
+
+    def __call__(self, t: int, posterior: Posterior) -> float:
+        """β_t."""
+
+
+@dataclass(frozen=True)
+class Constant:
+    """β_t = value."""
+
+    value: float
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.value < float("inf"):
+            raise UnsupportedError(f"β must be finite and >= 0; got {self.value}. Use about 2.")
+
+    def __call__(self, t: int, posterior: Posterior) -> float:
+        """The value."""
+        return self.value
+
+
+@dataclass(frozen=True)
+class SqrtLog:
+    """β_t = √log(t + 2), as in the experiments of the random-grid paper (section 5.1)."""
+
+    def __call__(self, t: int, posterior: Posterior) -> float:
+        """√log(t + 2)."""
+        return theory.beta_sqrt_log(t)
+
+
+@dataclass(frozen=True)
+class InformationGain:
+    """β_t = B + R √(2(γ_{t−1} + 1 + log(c/δ))), with the information gain of the observed points.
+
+    The theorems take a kernel with k(x, x) <= 1: B (a bound on the norm of f) and R (the noise's
+    sub-Gaussian constant) are in units of the prior standard deviation. γ is computed from the data,
+    ½ log det(I + K/τ), a lower bound of the maximum information gain.
+
+    Args:
+        B: bound on the norm of the function.
+        R: sub-Gaussian constant of the noise.
+        delta: probability with which the confidence bound may fail.
+        c: 1 in Theorem 3 (GP-UCB), 2 in Theorem 7 (random grid GP-UCB) and algorithm 2 (GP-TS), 3 in
+            Theorem 8 (random grid GP-TS).
+
+    Reference: Chowdhury & Gopalan (2017), Theorem 2; Kim, Liu & Chen (2025), algorithms 1 and 2.
+    """
+
+    B: float = 1.0
+    R: float = 0.1
+    delta: float = 0.1
+    c: float = theory.C_GP_UCB
+
+    def __post_init__(self) -> None:
+        theory.beta_chowdhury_gopalan(0.0, self.B, self.R, self.delta, self.c)  # its checks
+
+    def __call__(self, t: int, posterior: Posterior) -> float:
+        """β_t with the gain of the posterior's observations."""
+        gain = posterior.information_gain()
+        return theory.beta_chowdhury_gopalan(max(gain, 0.0), self.B, self.R, self.delta, self.c)
+
+
+def as_schedule(beta: "float | Schedule") -> Schedule:
+    """A number is a constant schedule."""
+    return Constant(float(beta)) if isinstance(beta, int | float) else beta

@@ -1,0 +1,116 @@
+"""Thompson sampling: the maximum of a function drawn from the posterior."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from augury import theory
+from augury._errors import UnsupportedError
+from augury._types import Array
+from augury.core.keys import KeyArray, fold
+from augury.core.score import Score
+from augury.policies.base import Candidates, Chosen, Maximize, Picks
+from augury.policies.schedules import Constant, Schedule, as_schedule
+from augury.surrogates.base import Capability, Path, Posterior
+
+
+class PathScore(Score):
+    """The drawn function itself."""
+
+    path: Path
+
+    def __call__(self, x: Float[Array, " D"]) -> Float[Array, ""]:
+        """The score at one point."""
+        return self.path(x)
+
+
+class EnlargedPathScore(Score):
+    """μ(x) + (β σ(x) + v)(f(x) − μ(x)) / √(σ²(x) + ε): a path with standard deviation β σ(x) + v."""
+
+    path: Path
+    posterior: Posterior
+    beta: Float[Array, ""]
+    v: Float[Array, ""]
+    epsilon: Float[Array, ""]
+
+    def __call__(self, x: Float[Array, " D"]) -> Float[Array, ""]:
+        """The score at one point."""
+        mean, var = self.posterior.mean(x), self.posterior.var(x)
+        deviation = (self.path(x) - mean) / jnp.sqrt(var + self.epsilon)
+        return mean + (self.beta * jnp.sqrt(var) + self.v) * deviation
+
+
+@dataclass(frozen=True)
+class Thompson:
+    """The point where a drawn function is largest; every point has a draw of its own.
+
+    Pending points: they do not enter, the draws are independent; that is what makes a batch diverse.
+
+    With `eta` and `B` the draws have the enlarged standard deviation of Theorem 4, which makes up for
+    a maximizer of accuracy η̃: β_t σ(x) + (1/η̃ − 1) B.
+
+    Args:
+        beta: factor of the posterior's standard deviation, a number or a schedule; 1 by default.
+        eta: worst-case accuracy η̃ in (0, 1] of the maximizer; None does not enlarge.
+        B: bound on the function, in the units of its values; needed with `eta`.
+        epsilon: ε in the denominator, where σ vanishes at observed points.
+
+    Reference: Chowdhury & Gopalan (2017), "On kernelized multi-armed bandits", algorithm 2;
+    Kim, Liu & Chen (2025), Theorem 4.
+    """
+
+    beta: float | Schedule = 1.0
+    eta: float | None = None
+    B: float | None = None
+    epsilon: float = 1e-12
+
+    def __post_init__(self) -> None:
+        as_schedule(self.beta)
+        if (self.eta is None) != (self.B is None):
+            raise UnsupportedError(
+                f"eta and B must be given together; got eta={self.eta}, B={self.B}. "
+                "Give the maximizer's worst-case accuracy and a bound on the function, or neither."
+            )
+        if self.eta is not None and self.B is not None:
+            theory.enlargement(self.eta, self.B)  # its checks
+        if not self.epsilon > 0:
+            raise UnsupportedError(f"epsilon must be positive; got {self.epsilon}. Use 1e-12.")
+
+    @property
+    def plain(self) -> bool:
+        """Whether the draws are used as they are."""
+        schedule = as_schedule(self.beta)
+        return self.eta is None and isinstance(schedule, Constant) and schedule.value == 1.0
+
+    @property
+    def requires(self) -> frozenset[Capability]:
+        """Paths; rescaling them also needs mean and variance."""
+        scaling = frozenset() if self.plain else frozenset({Capability.MEAN, Capability.VAR})
+        return frozenset({Capability.PATH}) | scaling
+
+    def choose(
+        self,
+        posterior: Posterior,
+        pending: Float[np.ndarray, "p D"],
+        incumbent: float | None,
+        *,
+        t: int,
+        maximize: Maximize,
+        candidates: Candidates,
+        keys: Sequence[KeyArray],
+    ) -> Picks:
+        """One draw and one point per key."""
+        beta = 1.0 if self.plain else as_schedule(self.beta)(t, posterior)
+        v = 0.0 if self.eta is None or self.B is None else theory.enlargement(self.eta, self.B)
+        points: list[Chosen] = []
+        for key in keys:
+            path = posterior.sample(key=fold(key, 0))
+            score: Score = PathScore(path)
+            if not self.plain:
+                numbers = (np.asarray(a) for a in (beta, v, self.epsilon))
+                score = EnlargedPathScore(path, posterior, *numbers)
+            points.append(maximize(score, key=fold(key, 1), without=points))
+        return Picks(points, [{} if self.plain else {"beta": beta, "v": v}] * len(points))

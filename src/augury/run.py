@@ -1,0 +1,177 @@
+"""Minimize or maximize a function."""
+
+import logging
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from augury._errors import SpaceExhausted, UnsupportedError
+from augury.algorithms import Algorithm
+from augury.core.precision import Device
+from augury.maximizers import Domain
+from augury.optimizer import Direction, Duplicates, Optimizer
+from augury.progress import Progress
+from augury.trial import State, Trial
+
+logger = logging.getLogger("augury")
+
+Function = Callable[[dict[str, Any]], float]
+Callback = Callable[[Optimizer, Trial], object]
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a run ended. `best` is None if no evaluation succeeded."""
+
+    best: Trial | None
+    trials: tuple[Trial, ...]
+    optimizer: Optimizer
+    stopped_because: str
+
+    def __repr__(self) -> str:
+        if self.best is None:
+            return f"Result(no evaluation succeeded; {self.stopped_because})"
+        return (
+            f"Result(value={self.best.value!r}, params={dict(self.best.params)!r}, "
+            f"{len(self.trials)} trials; {self.stopped_because})"
+        )
+
+
+def minimize(function: Function, space: Domain, budget: int, **settings: Any) -> Result:
+    """Find parameters where `function` is small, with `budget` evaluations.
+
+    `function` receives the parameters as one dict and returns a number. An exception or a value that
+    is not finite is a failed evaluation: the run goes on and avoids the place. Ctrl-C ends the run
+    and returns what was found.
+
+    Args:
+        function: the function to minimize.
+        space: a :class:`Space` or a :class:`Pool`.
+        budget: the number of evaluations.
+        algorithm: a name or an :class:`Algorithm`; "auto" by default.
+        seed: decides the result; None draws one.
+        batch: points asked together; the next ones are asked when all are told. None asks for a
+            point whenever a worker is free, which with one worker is the same as 1.
+        workers: only 1 for now: the function runs in this process.
+        initial: initial design, as in :class:`Optimizer`.
+        callbacks: called with the optimizer and the finished trial after each evaluation; one that
+            returns True ends the run.
+        target: stop when a value as good as this is found.
+        max_seconds: ask for nothing after so many seconds.
+        duplicates: "avoid" or "allow", as in :class:`Optimizer`.
+        device: "cpu" or "gpu".
+        progress: True shows a bar, False none; None shows one on a terminal.
+    """
+    return _run(function, space, budget, direction="minimize", **settings)
+
+
+def maximize(function: Function, space: Domain, budget: int, **settings: Any) -> Result:
+    """Find parameters where `function` is large; the arguments are those of :func:`minimize`."""
+    return _run(function, space, budget, direction="maximize", **settings)
+
+
+def _run(
+    function: Function,
+    space: Domain,
+    budget: int,
+    *,
+    direction: Direction,
+    algorithm: str | Algorithm = "auto",
+    seed: int | None = None,
+    batch: int | None = None,
+    workers: int = 1,
+    initial: int | tuple[str, int] | None = None,
+    callbacks: Iterable[Callback] = (),
+    target: float | None = None,
+    max_seconds: float | None = None,
+    duplicates: Duplicates = "avoid",
+    device: Device = "cpu",
+    progress: bool | None = None,
+) -> Result:
+    if not callable(function):
+        raise UnsupportedError(
+            f"function must be callable with a dict of parameters; got {type(function).__name__}. "
+            "Pass the function itself, without calling it."
+        )
+    if workers != 1:
+        raise UnsupportedError(
+            f"workers must be 1; got {workers!r}. Use Optimizer.ask and tell to run in parallel."
+        )
+    optimizer = Optimizer(
+        space, algorithm, direction, seed, initial, budget, duplicates=duplicates, device=device
+    )
+    size = _batch_size(batch)
+    callbacks = tuple(callbacks)
+    started = time.monotonic()
+    with Progress(budget, sys.stderr.isatty() if progress is None else progress) as bar:
+        reason = f"the budget of {budget} evaluations is spent"
+        done = 0
+        try:
+            while done < budget:
+                if max_seconds is not None and time.monotonic() - started >= max_seconds:
+                    reason = f"max_seconds={max_seconds} have passed"
+                    break
+                asked_at = time.monotonic()
+                trials = optimizer.ask(min(size, budget - done))
+                per_trial = (time.monotonic() - asked_at) / len(trials)
+                stop = None
+                for trial in trials:
+                    _evaluate(function, optimizer, trial)
+                    done += 1
+                    bar.update(optimizer, per_trial)
+                    stop = _after(optimizer, trial, callbacks, target) or stop
+                if stop is not None:
+                    reason = stop
+                    break
+        except SpaceExhausted:
+            reason = f"all {space.size} points of the space have been evaluated"
+        except KeyboardInterrupt:
+            reason = "it was interrupted"
+    complete = [t for t in optimizer.trials if t.state is State.COMPLETE]
+    if not complete and optimizer.trials:
+        last = optimizer.trials[-1]
+        warnings.warn(
+            f"none of {len(optimizer.trials)} evaluations succeeded; the last said: {last.reason}.",
+            stacklevel=3,
+        )
+    best = optimizer.best if complete else None
+    return Result(best, optimizer.trials, optimizer, reason)
+
+
+def _batch_size(batch: int | None) -> int:
+    if batch is None:
+        return 1
+    if isinstance(batch, bool) or not isinstance(batch, int) or batch < 1:
+        raise UnsupportedError(f"batch must be a whole number of at least 1; got {batch!r}. Use 1.")
+    return batch
+
+
+def _evaluate(function: Function, optimizer: Optimizer, trial: Trial) -> None:
+    try:
+        value: Any = function(dict(trial.params))
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        logger.warning("trial %d failed: %s", trial.number, reason, exc_info=True)
+        optimizer.tell(trial, failed=True, reason=reason)
+        return
+    try:
+        optimizer.tell(trial, value)
+    except ValueError as error:  # what the function returned is no number
+        logger.warning("trial %d failed: %s", trial.number, error)
+        optimizer.tell(trial, failed=True, reason=str(error))
+
+
+def _after(
+    optimizer: Optimizer, trial: Trial, callbacks: Iterable[Callback], target: float | None
+) -> str | None:
+    """Why the run should end after this trial, if it should."""
+    asked_to_stop = [callback(optimizer, trial) is True for callback in callbacks]
+    if any(asked_to_stop):
+        return "a callback asked to stop"
+    if target is None or trial.state is not State.COMPLETE or trial.value is None:
+        return None
+    sign = 1.0 if optimizer.direction == "maximize" else -1.0
+    return f"the target {target} was reached" if sign * trial.value >= sign * target else None

@@ -1,0 +1,130 @@
+"""What a surrogate is: it turns data into a posterior belief about the function."""
+
+import enum
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol, runtime_checkable
+
+import equinox as eqx
+import numpy as np
+from jaxtyping import Float
+
+from augury._errors import DataError
+from augury._types import Array
+from augury.core.data import Data
+from augury.core.keys import KeyArray
+
+
+class Capability(enum.StrEnum):
+    """What a posterior can do; policies and maximizers say which of these they need."""
+
+    MEAN = "mean"
+    VAR = "var"
+    JOINT = "joint"
+    PATH = "path"
+    CONDITION = "condition"
+    GRADIENT = "gradient"
+
+
+class Status(enum.StrEnum):
+    """How a fit went; the value is the sentence that the user reads."""
+
+    OK = "The model was fitted."
+    JITTERED = "The covariance was singular; the stated jitter was added to its diagonal."
+    FAILED = "The covariance could not be factorized; the model is not usable."
+
+
+class Path(eqx.Module):
+    """A drawn function: callable on points of the unit cube, differentiable, a pytree."""
+
+    @abstractmethod
+    def __call__(self, x: Float[Array, "*n D"]) -> Float[Array, "*n"]:
+        """The value at one point (D,) or at the rows of (n, D)."""
+
+
+class Posterior(eqx.Module):
+    """A belief about the function, in the units of the data it was fitted to.
+
+    On ordinary arrays the methods return NumPy float64; on tracers they are plain JAX. A point is a
+    row (D,) of the unit cube; several are the rows of (n, D). A posterior may lack some methods:
+    the surrogate's `capabilities` say which it has.
+    """
+
+    @abstractmethod
+    def mean(self, x: Float[Array, "*n D"]) -> Float[Array, "*n"]:
+        """μ(x)."""
+
+    @abstractmethod
+    def var(self, x: Float[Array, "*n D"]) -> Float[Array, "*n"]:
+        """σ²(x), of the function itself, without the observation noise."""
+
+    @abstractmethod
+    def joint(self, xs: Float[Array, "m D"]) -> tuple[Float[Array, " m"], Float[Array, "m m"]]:
+        """Mean and covariance of the function at several points together."""
+
+    @abstractmethod
+    def sample(self, *, key: KeyArray) -> Path:
+        """A function drawn from the posterior."""
+
+    @abstractmethod
+    def condition(self, xs: np.ndarray, ys: np.ndarray | None = None) -> "Posterior":
+        """The posterior after observing `ys` at `xs`, at the same hyper-parameters.
+
+        Without `ys` the mean is taken as observed: the variance shrinks, the mean stays. That is how
+        pending points enter.
+        """
+
+    @abstractmethod
+    def incumbent(self) -> float:
+        """The largest posterior mean at the observed points."""
+
+    @abstractmethod
+    def information_gain(self) -> float:
+        """½ log det(I + K/τ) of the observed points: what the data have told about the function."""
+
+    @property
+    @abstractmethod
+    def noise_std(self) -> float:
+        """The standard deviation of the observation noise, in the data's units."""
+
+
+def new_observations(xs: Any, ys: Any | None) -> tuple[np.ndarray, np.ndarray]:
+    """Checked arguments of `condition`; a value that is to be the mean is NaN."""
+    xs = np.asarray(xs, dtype=np.float64)
+    xs = xs.reshape(1, -1) if xs.ndim == 1 and xs.size else xs
+    values = np.full(len(xs), np.nan) if ys is None else np.asarray(ys, dtype=np.float64).ravel()
+    if len(values) != len(xs):
+        raise DataError(
+            f"xs and ys must have as many rows; got {len(xs)} and {len(values)}. "
+            "Pass one value for each point."
+        )
+    if ys is not None and not np.isfinite(values).all():
+        raise DataError("ys must be finite; got NaN or infinity. Leave such points out.")
+    return xs, values
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A fitted posterior, how the fitting went, and diagnostics that nothing depends on."""
+
+    posterior: Posterior
+    status: Status
+    info: Mapping[str, Any] = field(default_factory=dict)
+
+
+@runtime_checkable
+class Surrogate(Protocol):
+    """Fits a posterior to data in two steps: `tune` is slow and seldom, `fit` is quick and always.
+
+    `tune` finds the hyper-parameters; the optimizer calls it on a schedule that depends on the number
+    of observations alone and keeps the result. `fit` with `tuned=None` does both.
+    """
+
+    capabilities: ClassVar[frozenset[Capability]]
+
+    def tune(self, data: Data, *, key: KeyArray) -> Any:
+        """The hyper-parameters for this data: a pytree that `fit` takes as `tuned`."""
+
+    def fit(self, data: Data, *, key: KeyArray, tuned: Any = None) -> Fit:
+        """The posterior given all of `data`."""

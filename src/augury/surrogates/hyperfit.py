@@ -1,0 +1,135 @@
+"""Hyper-parameters of a stationary Gaussian process by maximum a posteriori, from several starts.
+
+All outputs are standardized and all inputs lie in the unit cube, so one set of priors serves every
+problem. Each logarithm has a normal prior:
+
+    log lengthscale ~ N(√2 − 3 + ½ log P, 3)      P = number of parameters
+    log variance    ~ N(0, 1)
+    log noise       ~ N(−8, 4)
+
+The lengthscale's is the dimension-scaled prior of Hvarfner, Hellsten & Nardi (2024), "Vanilla Bayesian
+optimization performs great in high dimensions" (their log-normal's mode, as a normal in the
+logarithm): distances in the unit cube grow with √P, and so must lengthscales.
+"""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from augury._types import Array
+from augury.core.descent import Descent, descend
+from augury.core.keys import KeyArray
+from augury.core.linalg import gaussian_nll
+from augury.surrogates.kernels import Kernel
+
+CANDIDATES = 8  # starting points that are looked at
+STARTS = 2  # the best of them, from which the search descends
+SPREAD = np.array([0.0, -0.6, 0.6])  # the first candidates: the prior's centre, shorter, longer
+BASE_JITTER = 1e-8  # always on the diagonal of a standardized covariance
+
+
+class Hyper(NamedTuple):
+    """Logarithms of the hyper-parameters in standardized units; lengthscales by group."""
+
+    log_lengthscale: Float[Array, " D"]
+    log_variance: Float[Array, ""]
+    log_noise: Float[Array, ""]
+
+
+class Limits(NamedTuple):
+    """Bounds on :class:`Hyper`; a hyper-parameter fixed by the user has equal bounds."""
+
+    lower: Hyper
+    upper: Hyper
+
+
+DEFAULT_LOWER = (np.log(5e-3), np.log(1e-3), np.log(1e-6))
+DEFAULT_UPPER = (np.log(1e3), np.log(1e3), np.log(1.0))
+
+
+class Tuned(eqx.Module):
+    """The hyper-parameters found, and how the search went."""
+
+    hyper: Hyper
+    log_posterior: Float[Array, ""]
+    evaluations: Int[Array, ""]
+    converged: Bool[Array, ""]
+
+
+def prior(groups: Int[Array, " D"]) -> tuple[Hyper, Hyper]:
+    """Means and standard deviations of the normal priors on the logarithms."""
+    dim = groups.shape[0]
+    parameters = jnp.maximum(jnp.max(groups, initial=0) + 1.0, 1.0)
+    mean = Hyper(
+        jnp.full(dim, jnp.sqrt(2.0) - 3.0 + 0.5 * jnp.log(parameters)),
+        jnp.zeros(()),
+        jnp.full((), -8.0),
+    )
+    return mean, Hyper(jnp.full(dim, jnp.sqrt(3.0)), jnp.ones(()), jnp.full((), 2.0))
+
+
+def covariance(
+    kernel: Kernel, noise: Array, x: Float[Array, "n D"], mask: Bool[Array, " n"]
+) -> Float[Array, "n n"]:
+    """K + noise·I among the observations; padded rows are rows of the identity."""
+    K = jnp.where(mask[:, None] & mask[None, :], kernel.gram(x, x), 0.0)
+    diagonal = jnp.where(mask, noise + BASE_JITTER * kernel.variance, 1.0)
+    return K + jnp.diag(diagonal)
+
+
+def build(kind: type[Kernel], hyper: Hyper, groups: Int[Array, " D"]) -> tuple[Kernel, Array]:
+    """The kernel and the noise variance that `hyper` describes."""
+    kernel = kind(jnp.exp(hyper.log_lengthscale)[groups], jnp.exp(hyper.log_variance))
+    return kernel, jnp.exp(hyper.log_noise)
+
+
+@eqx.filter_jit
+def tune(
+    kind: type[Kernel],
+    x: Float[Array, "n D"],
+    y: Float[Array, " n"],
+    mask: Bool[Array, " n"],
+    groups: Int[Array, " D"],
+    limits: Limits,
+    key: KeyArray,
+) -> Tuned:
+    """The hyper-parameters of largest posterior density for standardized `y`."""
+    mean, std = prior(groups)
+
+    def pack(hyper: Hyper) -> Array:
+        return jnp.append(hyper.log_lengthscale, jnp.stack([hyper.log_variance, hyper.log_noise]))
+
+    def unpack(theta: Array) -> Hyper:
+        return Hyper(theta[:-2], theta[-2], theta[-1])
+
+    centre, width = pack(mean), pack(std)
+    lower, upper = ((pack(limit) - centre) / width for limit in limits)
+
+    def loss(z: Array, _: None) -> Array:
+        """The negative log density of z = (θ − prior mean) / prior deviation, up to a constant."""
+        kernel, noise = build(kind, unpack(centre + width * z), groups)
+        return gaussian_nll(covariance(kernel, noise, x, mask), y) + 0.5 * z @ z
+
+    # The first candidates move all lengthscales together; the others are draws from the prior,
+    # shrunk by half, since its tails are wide and of little use as starts.
+    together = jnp.zeros((len(SPREAD), len(centre))).at[:, :-2].set(SPREAD[:, None])
+    drawn = 0.5 * jax.random.normal(key, (CANDIDATES - len(SPREAD), len(centre)))
+    candidates = jnp.clip(jnp.concatenate([together, drawn]), lower, upper)
+    losses = jax.lax.map(lambda z: loss(z, None), candidates)
+    order = jnp.argsort(jnp.where(jnp.isnan(losses), jnp.inf, losses))
+
+    def refine(start: Array) -> Descent:
+        # A search gains some hundred units of log density; a hundredth changes no suggestion.
+        return descend(
+            loss, start, lower, upper,
+            max_evaluations=80, gradient_tolerance=1e-4, value_tolerance=1e-5,
+        )  # fmt: skip
+
+    ends = jax.vmap(refine)(candidates[order[:STARTS]])
+    best = jnp.argmin(ends.value)
+    hyper = unpack(centre + width * ends.x[best])
+    return Tuned(hyper, -ends.value[best], ends.evaluations.sum(), ends.converged[best])

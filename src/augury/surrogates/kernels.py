@@ -1,0 +1,151 @@
+"""Stationary covariance functions with one lengthscale per column.
+
+    k(a, b) = variance · profile(s),   s = Σ_j ((a_j − b_j) / lengthscale_j)²
+
+Profiles are functions of the *squared* distance with their derivative given in closed form, so that
+gradients are finite at coincident points. An unordered choice is a group of one-hot columns that share
+a lengthscale: two different options are then equally far apart, at s = 2/lengthscale².
+"""
+
+from abc import abstractmethod
+from typing import Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Float
+
+from augury._errors import UnsupportedError
+from augury._types import Array
+from augury.core.keys import KeyArray
+from augury.core.linalg import safe_sqrt
+
+KernelName = Literal["se", "matern32", "matern52"]
+
+
+@jax.custom_jvp
+def _se(s: Array) -> Array:
+    return jnp.exp(-0.5 * s)
+
+
+_se.defjvps(lambda t, out, s: -0.5 * out * t)
+
+
+@jax.custom_jvp
+def _matern32(s: Array) -> Array:
+    r = jnp.sqrt(3.0) * safe_sqrt(s)
+    return (1.0 + r) * jnp.exp(-r)
+
+
+_matern32.defjvps(lambda t, out, s: -1.5 * jnp.exp(-jnp.sqrt(3.0) * safe_sqrt(s)) * t)
+
+
+@jax.custom_jvp
+def _matern52(s: Array) -> Array:
+    r = jnp.sqrt(5.0) * safe_sqrt(s)
+    return (1.0 + r + r * r / 3.0) * jnp.exp(-r)
+
+
+def _matern52_derivative(t: Array, out: Array, s: Array) -> Array:
+    r = jnp.sqrt(5.0) * safe_sqrt(s)
+    return -(5.0 / 6.0) * (1.0 + r) * jnp.exp(-r) * t
+
+
+_matern52.defjvps(_matern52_derivative)
+
+
+class Kernel(eqx.Module):
+    """A stationary kernel; `frequencies` draws from its spectral density (Bochner's theorem)."""
+
+    lengthscale: eqx.AbstractVar[Float[Array, " D"]]
+    variance: eqx.AbstractVar[Float[Array, ""]]
+
+    @abstractmethod
+    def profile(self, s: Float[Array, "*n"]) -> Float[Array, "*n"]:
+        """The correlation at squared scaled distance `s`."""
+
+    @abstractmethod
+    def frequencies(self, count: int, *, key: KeyArray) -> Float[Array, "count D"]:
+        """Draws ω with E cos(ωᵀ(a − b)) = profile(s)."""
+
+    def __call__(self, a: Float[Array, " D"], b: Float[Array, " D"]) -> Float[Array, ""]:
+        """The covariance of the function values at one pair of points."""
+        return self.variance * self.profile(jnp.sum(((a - b) / self.lengthscale) ** 2))
+
+    def gram(self, a: Float[Array, "n D"], b: Float[Array, "m D"]) -> Float[Array, "n m"]:
+        """All pairs at once; ‖a‖² + ‖b‖² − 2⟨a, b⟩ makes value and gradient matrix products."""
+        a, b = a / self.lengthscale, b / self.lengthscale
+        s = (a * a).sum(1)[:, None] + (b * b).sum(1)[None, :] - 2.0 * a @ b.T
+        return self.variance * self.profile(jnp.maximum(s, 0.0))
+
+
+class SquaredExponential(Kernel):
+    """profile(s) = exp(−s/2): infinitely smooth functions."""
+
+    lengthscale: Float[Array, " D"]
+    variance: Float[Array, ""]
+
+    def profile(self, s: Float[Array, "*n"]) -> Float[Array, "*n"]:
+        """exp(−s/2)."""
+        return _se(s)
+
+    def frequencies(self, count: int, *, key: KeyArray) -> Float[Array, "count D"]:
+        """ω ~ N(0, diag(lengthscale)⁻²)."""
+        return _gaussian(count, self.lengthscale, key)
+
+
+class Matern32(Kernel):
+    """profile(s) = (1 + r) exp(−r), r = √(3s): once differentiable functions."""
+
+    lengthscale: Float[Array, " D"]
+    variance: Float[Array, ""]
+
+    def profile(self, s: Float[Array, "*n"]) -> Float[Array, "*n"]:
+        """(1 + r) exp(−r), r = √(3s)."""
+        return _matern32(s)
+
+    def frequencies(self, count: int, *, key: KeyArray) -> Float[Array, "count D"]:
+        """ω ~ Student's t with 3 degrees of freedom."""
+        return _student(count, 3, self.lengthscale, key)
+
+
+class Matern52(Kernel):
+    """profile(s) = (1 + r + r²/3) exp(−r), r = √(5s): twice differentiable functions."""
+
+    lengthscale: Float[Array, " D"]
+    variance: Float[Array, ""]
+
+    def profile(self, s: Float[Array, "*n"]) -> Float[Array, "*n"]:
+        """(1 + r + r²/3) exp(−r), r = √(5s)."""
+        return _matern52(s)
+
+    def frequencies(self, count: int, *, key: KeyArray) -> Float[Array, "count D"]:
+        """ω ~ Student's t with 5 degrees of freedom."""
+        return _student(count, 5, self.lengthscale, key)
+
+
+def _gaussian(count: int, lengthscale: Array, key: KeyArray) -> Array:
+    return jax.random.normal(key, (count, len(lengthscale))) / lengthscale
+
+
+def _student(count: int, degrees: int, lengthscale: Array, key: KeyArray) -> Array:
+    """A Gaussian divided by √(χ²/degrees), one χ² per row: the spectral density of Matérn-degrees/2."""
+    numerator, denominator = jax.random.split(key)
+    chi_square = (jax.random.normal(denominator, (count, degrees)) ** 2).sum(1, keepdims=True)
+    return _gaussian(count, lengthscale, numerator) / jnp.sqrt(chi_square / degrees)
+
+
+KERNELS: dict[str, type[Kernel]] = {
+    "se": SquaredExponential,
+    "matern32": Matern32,
+    "matern52": Matern52,
+}
+
+
+def kernel_class(name: str) -> type[Kernel]:
+    """The kernel of that name."""
+    if name not in KERNELS:
+        raise UnsupportedError(
+            f"kernel must be one of {', '.join(KERNELS)}; got {name!r}. Use one of these names."
+        )
+    return KERNELS[name]
