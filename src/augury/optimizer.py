@@ -204,11 +204,11 @@ class Optimizer:
         """What the model believed about a point, in the user's units and direction."""
         parts = self.algorithm
         names = (type(part).__name__ for part in (parts.surrogate, parts.policy, parts.maximizer))
-        sign = self._history.sign
+        mean, var = fit.posterior.predict(point.x)
         return {
             "chosen": " × ".join(names),
-            "mean": sign * float(fit.posterior.mean(point.x)),
-            "std": float(np.sqrt(fit.posterior.var(point.x))),
+            "mean": self._history.sign * float(mean),
+            "std": float(np.sqrt(var)),
             "noise": fit.posterior.noise_std,
             "score": point.value,
             "eta": point.eta,

@@ -6,18 +6,18 @@ from jaxtyping import Bool, Float, Int
 
 from augury._errors import DataError
 
-SMALLEST_BUCKET = 16
+SMALLEST_BUCKET = 32
 
 
 def bucket(n: int) -> int:
-    """The buffer length for `n` rows: 16, 32, 48, 64, 96, 128, 192, 256, 384, …
+    """The buffer length for `n` rows: 32, 64, 96, 128, 192, 256, 384, 512, …
 
-    Steps of at most one half waste at most a factor 1.5 per side; 60 observations meet 4 shapes.
+    Steps of one half waste at most a factor 1.5 per side; 100 observations meet 4 shapes.
     """
     if n <= SMALLEST_BUCKET:
         return SMALLEST_BUCKET
     power = 1 << (n - 1).bit_length()  # the smallest power of two >= n
-    return power * 3 // 4 if n <= power * 3 // 4 else power
+    return power * 3 // 4 if power > 64 and n <= power * 3 // 4 else power
 
 
 def pad(array: np.ndarray, rows: int) -> np.ndarray:

@@ -44,6 +44,8 @@ class _State(NamedTuple):
     s: Array  # L-BFGS memory: differences of points (newest last), and of gradients
     y: Array
     evaluations: Array
+    start_value: Array
+    start_slope: Array
     done: Array
     converged: Array
 
@@ -94,6 +96,7 @@ def descend(
         value, gradient = value_and_gradient(x, args)
         moved = x - state.x
         decrease = SUFFICIENT_DECREASE * state.gradient @ moved
+        first = state.evaluations == 0
         accepted = (value <= state.value + decrease) & jnp.isfinite(gradient).all()
 
         pair_s, pair_y = moved, gradient - state.gradient
@@ -108,9 +111,12 @@ def descend(
         shrink = jnp.where(curvature > 0.0, -0.5 * slope / curvature, 0.25)
         shrink = jnp.where(jnp.isfinite(shrink), jnp.clip(shrink, 0.1, 0.5), 0.1)
 
-        flat = length(gradient * free(x, gradient)) <= gradient_tolerance * start_slope
+        slope_left = length(gradient * free(x, gradient))
+        start_value = jnp.where(first, value, state.start_value)
+        start_slope = jnp.where(first, slope_left, state.start_slope)
         small = state.value - value <= value_tolerance * (start_value - value)
-        converged = accepted & (flat | small)
+        flat = slope_left <= gradient_tolerance * start_slope
+        converged = accepted & jnp.where(first, slope_left == 0.0, flat | small)
         stuck = ~accepted & (state.step * shrink * length(state.direction) < SHORTEST_MOVE)
         direction = next_direction(state, x, gradient, s, y)
         if rule == "cg":  # the length that would repeat the last first-order decrease
@@ -119,6 +125,7 @@ def descend(
             first_step = jnp.clip(state.step * ratio, SHORTEST_MOVE / reach, 0.5 / reach)
         else:
             first_step = jnp.ones(())
+        first_step = jnp.where(first, FIRST_MOVE / jnp.maximum(start_slope, 1e-300), first_step)
         new = _State(
             x=jnp.where(accepted, x, state.x),
             value=jnp.where(accepted, value, state.value),
@@ -128,6 +135,8 @@ def descend(
             s=s,
             y=y,
             evaluations=state.evaluations + 1,
+            start_value=start_value,
+            start_slope=start_slope,
             done=converged | stuck,
             converged=converged,
         )
@@ -136,23 +145,25 @@ def descend(
     def unfinished(state: _State) -> Array:
         return ~state.done & (state.evaluations < max_evaluations)
 
+    # The loop's first evaluation is that of the start itself, an empty step that anything finite
+    # improves on: one copy of the function in the compiled program instead of two.
     start = jnp.clip(start, lower, upper)
-    start_value, gradient = value_and_gradient(start, args)
-    direction = -gradient * free(start, gradient)
-    start_slope = length(direction)
+    nothing = jnp.zeros_like(start)
     memory = jnp.zeros((MEMORY if rule == "lbfgs" else 0, len(start)))
-    usable = jnp.isfinite(start_value) & jnp.isfinite(gradient).all()
+    never = jnp.zeros((), dtype=bool)
     state = _State(
         x=start,
-        value=jnp.where(jnp.isnan(start_value), jnp.inf, start_value),
-        gradient=gradient,
-        direction=direction,
-        step=FIRST_MOVE / jnp.maximum(start_slope, 1e-300),
+        value=jnp.full((), jnp.inf),
+        gradient=nothing,
+        direction=nothing,
+        step=jnp.zeros(()),
         s=memory,
         y=memory,
-        evaluations=jnp.ones((), dtype=int),
-        done=(start_slope == 0.0) | ~usable,
-        converged=(start_slope == 0.0) & usable,
+        evaluations=jnp.zeros((), dtype=int),
+        start_value=jnp.full((), jnp.inf),
+        start_slope=jnp.zeros(()),
+        done=never,
+        converged=never,
     )
     end = jax.lax.while_loop(unfinished, iterate, state)
     return Descent(end.x, end.value, end.evaluations, end.converged)

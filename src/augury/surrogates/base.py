@@ -14,6 +14,7 @@ from augury._errors import DataError
 from augury._types import Array
 from augury.core.data import Data
 from augury.core.keys import KeyArray
+from augury.core.precision import public
 
 
 class Capability(enum.StrEnum):
@@ -58,6 +59,11 @@ class Posterior(eqx.Module):
     @abstractmethod
     def var(self, x: Float[Array, "*n D"]) -> Float[Array, "*n"]:
         """σ²(x), of the function itself, without the observation noise."""
+
+    @public
+    def predict(self, x: Float[Array, "*n D"]) -> tuple[Float[Array, "*n"], Float[Array, "*n"]]:
+        """μ(x) and σ²(x) in one compiled call."""
+        return self.mean(x), self.var(x)
 
     @abstractmethod
     def joint(self, xs: Float[Array, "m D"]) -> tuple[Float[Array, " m"], Float[Array, "m m"]]:

@@ -8,10 +8,11 @@ Reference: Rahimi & Recht (2007), "Random features for large-scale kernel machin
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Float
+from numpy.random import Generator
 
 from augury._types import Array
-from augury.core.keys import KeyArray
 from augury.surrogates.kernels import Kernel
 
 
@@ -32,7 +33,10 @@ class Features(eqx.Module):
         return self.amplitude * jnp.concatenate([jnp.cos(angles), jnp.sin(angles)], axis=-1)
 
 
-def draw_features(kernel: Kernel, count: int, *, key: KeyArray) -> Features:
-    """`count` random features of the kernel (an even number)."""
-    amplitude = jnp.sqrt(2.0 * kernel.variance / count)
-    return Features(kernel.frequencies(count // 2, key=key), amplitude)
+def draw_features(kernel: Kernel, count: int, rng: Generator) -> Features:
+    """`count` random features of the kernel (an even number).
+
+    Drawn with NumPy: JAX's generator, compiled for every shape, would cost seconds at the first use.
+    """
+    amplitude = np.sqrt(2.0 * np.asarray(kernel.variance) / count)
+    return Features(kernel.frequencies(count // 2, rng), amplitude)

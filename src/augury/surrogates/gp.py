@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
+from numpy.random import Generator
 
 from augury._errors import DataError, UnsupportedError
 from augury._types import Array
@@ -25,6 +26,8 @@ from augury.surrogates.hyperfit import (
     Tuned,
     build,
     covariance,
+    diagonal,
+    draw_starts,
     tune,
 )
 from augury.surrogates.kernels import Kernel, KernelName, kernel_class
@@ -90,7 +93,8 @@ class GaussianProcess:
 
     def tune(self, data: Data, *, key: KeyArray) -> Tuned:
         """The hyper-parameters of largest posterior density (MAP), from several starts."""
-        data = self._subset(data, key)
+        rng = generator(key)
+        data = self._subset(data, rng)
         shift, scale = standardization(data, self.standardize)
         targets = np.where(data.mask, (data.y - shift) / scale, 0.0)
         with computing(single_thread=len(data.x) <= LARGEST_SMALL_MATRIX):
@@ -101,7 +105,7 @@ class GaussianProcess:
                 data.mask,
                 self.groups(data),
                 self._limits(data, scale),
-                key,
+                draw_starts(data.dim, rng),
             )
             return to_numpy(tuned)
 
@@ -135,13 +139,13 @@ class GaussianProcess:
         limits = self._limits(data, scale)
         return Hyper(*(np.clip(*triple) for triple in zip(hyper, *limits, strict=True)))
 
-    def _subset(self, data: Data, key: KeyArray) -> Data:
+    def _subset(self, data: Data, rng: Generator) -> Data:
         n = data.n
         if n <= self.tuning_points:
             return data
         order = np.argsort(-data.y[:n], kind="stable")
         best, rest = np.split(order, [self.tuning_points // 2])
-        others = generator(key).choice(rest, self.tuning_points - len(best), replace=False)
+        others = rng.choice(rest, self.tuning_points - len(best), replace=False)
         return data.take(np.sort(np.concatenate([best, others])))
 
     def _limits(self, data: Data, scale: float) -> Limits:
@@ -207,7 +211,8 @@ class GPPosterior(Posterior):
     y: Float[Array, " capacity"]  # standardized; zero in padded rows
     mask: Bool[Array, " capacity"]
     L_inverse: Float[Array, "capacity capacity"]
-    alpha: Float[Array, " capacity"]  # (K + noise·I)⁻¹ y
+    alpha: Float[Array, " capacity"]  # (K + nugget·I)⁻¹ y
+    nugget: Float[Array, ""]  # what stands on the diagonal: the noise and a little jitter
     shift: Float[Array, ""]
     scale: Float[Array, ""]
     features: int = eqx.field(static=True)  # of a path's prior part
@@ -249,8 +254,12 @@ class GPPosterior(Posterior):
         Reference: Wilson et al. (2020), "Efficiently sampling functions from Gaussian process
         posteriors", eq. 13.
         """
+        rng = generator(key)
+        features = draw_features(self.kernel, self.features, rng)
+        weights = rng.standard_normal(self.features)
+        epsilon = rng.standard_normal(len(self.y)) * np.sqrt(self.noise)
         with computing():
-            return to_numpy(_sample(self, key))
+            return to_numpy(_sample(self, features, weights, epsilon))
 
     def sample_at(self, xs: Float[np.ndarray, "m D"], count: int = 1, *, key: KeyArray) -> np.ndarray:
         """`count` exact joint draws at the rows of `xs` (at most 5,000), as an array (count, m)."""
@@ -261,7 +270,8 @@ class GPPosterior(Posterior):
             )
         with computing(single_thread=len(xs) <= LARGEST_SMALL_MATRIX):
             xs = np.asarray(xs, dtype=np.float64)
-            return np.asarray(_joint_draws(self, xs, np.zeros((count, len(xs))), key))
+            z = generator(key).standard_normal((count, len(xs)))
+            return np.asarray(_joint_draws(self, xs, z))
 
     def condition(self, xs: np.ndarray, ys: np.ndarray | None = None) -> "GPPosterior":
         """One row of L⁻¹ per new point, O(n²) each; without `ys` the mean is taken as observed."""
@@ -280,8 +290,8 @@ class GPPosterior(Posterior):
         mask = np.asarray(self.mask)
         if not mask.any():
             return float(self.shift)
-        # at observed points K·alpha = y − (noise + jitter)·alpha, but the jitter is not kept
-        return float(np.max(self.mean(np.asarray(self.x))[mask]))
+        fitted = self.y - self.nugget * self.alpha  # K·alpha, the mean at the observed points
+        return float(self.shift + self.scale * np.max(fitted[mask]))
 
     def information_gain(self) -> float:
         """½ log det(I + K/noise) = Σ log L_ii − (n/2) log noise."""
@@ -325,30 +335,26 @@ def _condition_on(
     L, jitter = cholesky(covariance(kernel, noise, data.x, data.mask))
     L_inverse = inverse_factor(L)
     alpha = L_inverse.T @ (L_inverse @ y)
+    nugget = diagonal(kernel, noise) + jitter
     posterior = GPPosterior(
         kernel, noise, jnp.asarray(data.x), y, jnp.asarray(data.mask), L_inverse, alpha,
-        jnp.asarray(shift), jnp.asarray(scale), features,
+        nugget, jnp.asarray(shift), jnp.asarray(scale), features,
     )  # fmt: skip
     return posterior, jitter
 
 
 @eqx.filter_jit
-def _sample(posterior: GPPosterior, key: KeyArray) -> GPPath:
-    feature_key, weight_key, noise_key = jax.random.split(key, 3)
-    p = posterior
-    features = draw_features(p.kernel, p.features, key=feature_key)
-    weights = jax.random.normal(weight_key, (p.features,))
-    epsilon = jnp.sqrt(p.noise) * jax.random.normal(noise_key, p.y.shape)
+def _sample(p: GPPosterior, features: Features, weights: Array, epsilon: Array) -> GPPath:
     residual = jnp.where(p.mask, p.y - features(p.x) @ weights - epsilon, 0.0)
     return GPPath(features, weights, p, p.L_inverse.T @ (p.L_inverse @ residual))
 
 
 @eqx.filter_jit
-def _joint_draws(posterior: GPPosterior, xs: Array, shape: Array, key: KeyArray) -> Array:
+def _joint_draws(posterior: GPPosterior, xs: Array, z: Array) -> Array:
     mean, covariance = posterior.joint(xs)
     unit = jnp.mean(jnp.diagonal(covariance))
     L, _ = cholesky(covariance + 1e-12 * unit * jnp.eye(len(xs)))
-    return mean + jax.random.normal(key, shape.shape) @ L.T
+    return mean + z @ L.T
 
 
 def _grow(posterior: GPPosterior, capacity: int) -> GPPosterior:
@@ -375,12 +381,12 @@ def _grow(posterior: GPPosterior, capacity: int) -> GPPosterior:
 def _append(posterior: GPPosterior, x: Array, y: Array) -> GPPosterior:
     """One more observation: a new row of L, hence of L⁻¹, in the first free row of the buffers.
 
-    [L 0; lᵀ d]⁻¹ = [L⁻¹ 0; −lᵀL⁻¹/d  1/d],  l = L⁻¹k(x),  d² = k(x, x) + noise − lᵀl
+    [L 0; lᵀ d]⁻¹ = [L⁻¹ 0; −lᵀL⁻¹/d  1/d],  l = L⁻¹k(x),  d² = k(x, x) + nugget − lᵀl
     """
     p = posterior
     i = p.mask.sum()
     l = p.L_inverse @ p._k(x)  # noqa: E741
-    d = jnp.sqrt(jnp.maximum(p.kernel.variance + p.noise - l @ l, 1e-10 * p.kernel.variance))
+    d = jnp.sqrt(jnp.maximum(p.kernel.variance + p.nugget - l @ l, 1e-10 * p.kernel.variance))
     y = jnp.where(jnp.isnan(y), p.mean(x), y)
     row = (-(l @ p.L_inverse) / d).at[i].set(1.0 / d)
     L_inverse = p.L_inverse.at[i].set(row)

@@ -19,10 +19,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, Int
+from numpy.random import Generator
 
 from augury._types import Array
 from augury.core.descent import Descent, descend
-from augury.core.keys import KeyArray
 from augury.core.linalg import gaussian_nll
 from augury.surrogates.kernels import Kernel
 
@@ -77,14 +77,30 @@ def covariance(
 ) -> Float[Array, "n n"]:
     """K + noise·I among the observations; padded rows are rows of the identity."""
     K = jnp.where(mask[:, None] & mask[None, :], kernel.gram(x, x), 0.0)
-    diagonal = jnp.where(mask, noise + BASE_JITTER * kernel.variance, 1.0)
-    return K + jnp.diag(diagonal)
+    return K + jnp.diag(jnp.where(mask, diagonal(kernel, noise), 1.0))
+
+
+def diagonal(kernel: Kernel, noise: Array) -> Array:
+    """What is added to the diagonal of K: the noise, and a jitter too small to matter."""
+    return noise + BASE_JITTER * kernel.variance
 
 
 def build(kind: type[Kernel], hyper: Hyper, groups: Int[Array, " D"]) -> tuple[Kernel, Array]:
     """The kernel and the noise variance that `hyper` describes."""
     kernel = kind(jnp.exp(hyper.log_lengthscale)[groups], jnp.exp(hyper.log_variance))
     return kernel, jnp.exp(hyper.log_noise)
+
+
+def draw_starts(dim: int, rng: Generator) -> Float[np.ndarray, "candidates p"]:
+    """Starting points in units of the prior.
+
+    The first move all lengthscales together; the others are draws from the prior shrunk by half,
+    since its tails are wide and of little use as starts.
+    """
+    together = np.zeros((len(SPREAD), dim + 2))
+    together[:, :-2] = SPREAD[:, None]
+    drawn = 0.5 * rng.standard_normal((CANDIDATES - len(SPREAD), dim + 2))
+    return np.concatenate([together, drawn])
 
 
 @eqx.filter_jit
@@ -95,9 +111,12 @@ def tune(
     mask: Bool[Array, " n"],
     groups: Int[Array, " D"],
     limits: Limits,
-    key: KeyArray,
+    starts: Float[Array, "candidates p"],
 ) -> Tuned:
-    """The hyper-parameters of largest posterior density for standardized `y`."""
+    """The hyper-parameters of largest posterior density for standardized `y`.
+
+    `starts` are in prior standard deviations from the prior's centre, see :func:`draw_starts`.
+    """
     mean, std = prior(groups)
 
     def pack(hyper: Hyper) -> Array:
@@ -114,11 +133,7 @@ def tune(
         kernel, noise = build(kind, unpack(centre + width * z), groups)
         return gaussian_nll(covariance(kernel, noise, x, mask), y) + 0.5 * z @ z
 
-    # The first candidates move all lengthscales together; the others are draws from the prior,
-    # shrunk by half, since its tails are wide and of little use as starts.
-    together = jnp.zeros((len(SPREAD), len(centre))).at[:, :-2].set(SPREAD[:, None])
-    drawn = 0.5 * jax.random.normal(key, (CANDIDATES - len(SPREAD), len(centre)))
-    candidates = jnp.clip(jnp.concatenate([together, drawn]), lower, upper)
+    candidates = jnp.clip(starts, lower, upper)
     losses = jax.lax.map(lambda z: loss(z, None), candidates)
     order = jnp.argsort(jnp.where(jnp.isnan(losses), jnp.inf, losses))
 

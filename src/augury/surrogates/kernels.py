@@ -13,11 +13,12 @@ from typing import Literal
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Float
+from numpy.random import Generator
 
 from augury._errors import UnsupportedError
 from augury._types import Array
-from augury.core.keys import KeyArray
 from augury.core.linalg import safe_sqrt
 
 KernelName = Literal["se", "matern32", "matern52"]
@@ -65,7 +66,7 @@ class Kernel(eqx.Module):
         """The correlation at squared scaled distance `s`."""
 
     @abstractmethod
-    def frequencies(self, count: int, *, key: KeyArray) -> Float[Array, "count D"]:
+    def frequencies(self, count: int, rng: Generator) -> Float[np.ndarray, "count D"]:
         """Draws ω with E cos(ωᵀ(a − b)) = profile(s)."""
 
     def __call__(self, a: Float[Array, " D"], b: Float[Array, " D"]) -> Float[Array, ""]:
@@ -89,9 +90,9 @@ class SquaredExponential(Kernel):
         """exp(−s/2)."""
         return _se(s)
 
-    def frequencies(self, count: int, *, key: KeyArray) -> Float[Array, "count D"]:
+    def frequencies(self, count: int, rng: Generator) -> Float[np.ndarray, "count D"]:
         """ω ~ N(0, diag(lengthscale)⁻²)."""
-        return _gaussian(count, self.lengthscale, key)
+        return _gaussian(count, self.lengthscale, rng)
 
 
 class Matern32(Kernel):
@@ -104,9 +105,9 @@ class Matern32(Kernel):
         """(1 + r) exp(−r), r = √(3s)."""
         return _matern32(s)
 
-    def frequencies(self, count: int, *, key: KeyArray) -> Float[Array, "count D"]:
+    def frequencies(self, count: int, rng: Generator) -> Float[np.ndarray, "count D"]:
         """ω ~ Student's t with 3 degrees of freedom."""
-        return _student(count, 3, self.lengthscale, key)
+        return _student(count, 3, self.lengthscale, rng)
 
 
 class Matern52(Kernel):
@@ -119,20 +120,19 @@ class Matern52(Kernel):
         """(1 + r + r²/3) exp(−r), r = √(5s)."""
         return _matern52(s)
 
-    def frequencies(self, count: int, *, key: KeyArray) -> Float[Array, "count D"]:
+    def frequencies(self, count: int, rng: Generator) -> Float[np.ndarray, "count D"]:
         """ω ~ Student's t with 5 degrees of freedom."""
-        return _student(count, 5, self.lengthscale, key)
+        return _student(count, 5, self.lengthscale, rng)
 
 
-def _gaussian(count: int, lengthscale: Array, key: KeyArray) -> Array:
-    return jax.random.normal(key, (count, len(lengthscale))) / lengthscale
+def _gaussian(count: int, lengthscale: Array, rng: Generator) -> np.ndarray:
+    return rng.standard_normal((count, len(lengthscale))) / np.asarray(lengthscale)
 
 
-def _student(count: int, degrees: int, lengthscale: Array, key: KeyArray) -> Array:
-    """A Gaussian divided by √(χ²/degrees), one χ² per row: the spectral density of Matérn-degrees/2."""
-    numerator, denominator = jax.random.split(key)
-    chi_square = (jax.random.normal(denominator, (count, degrees)) ** 2).sum(1, keepdims=True)
-    return _gaussian(count, lengthscale, numerator) / jnp.sqrt(chi_square / degrees)
+def _student(count: int, degrees: int, lengthscale: Array, rng: Generator) -> np.ndarray:
+    """A Gaussian over √(χ²/degrees), one χ² per row: the spectral density of Matérn-degrees/2."""
+    gaussian = _gaussian(count, lengthscale, rng)
+    return gaussian / np.sqrt(rng.chisquare(degrees, (count, 1)) / degrees)
 
 
 KERNELS: dict[str, type[Kernel]] = {

@@ -4,21 +4,20 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
 from augury._types import Array
 from augury.core.data import Data, bucket, pad
-from augury.core.keys import KeyArray
+from augury.core.keys import KeyArray, generator
 from augury.core.linalg import cholesky, inverse_factor
 from augury.core.precision import computing, public, to_numpy
 from augury.surrogates.base import Capability, Fit, Path, Posterior, new_observations
 from augury.surrogates.features import Features, draw_features
 from augury.surrogates.gp import GaussianProcess, describe, fit_status, standardization
-from augury.surrogates.hyperfit import Hyper, Tuned, build
-from augury.surrogates.kernels import Kernel, kernel_class
+from augury.surrogates.hyperfit import Tuned, build
+from augury.surrogates.kernels import kernel_class
 
 
 @dataclass(frozen=True)
@@ -62,18 +61,10 @@ class FourierProcess:
         hyper = self.process.within_limits(tuned.hyper, data, scale)
         groups = self.process.groups(data)
         with computing(single_thread=False):
-            posterior, jitter = to_numpy(
-                _fit(
-                    kernel_class(self.process.kernel),
-                    hyper,
-                    data,
-                    groups,
-                    np.asarray(shift),
-                    np.asarray(scale),
-                    self.features,
-                    key,
-                )
-            )
+            kernel, noise = to_numpy(build(kernel_class(self.process.kernel), hyper, groups))
+            features = draw_features(kernel, self.features, generator(key))
+            fitted = _fit(features, noise, data, np.asarray(shift), np.asarray(scale))
+            posterior, jitter = to_numpy(fitted)
         info = describe(tuned, hyper, groups, scale, jitter)
         info |= {"features": self.features, "starved": data.n > self.features // 2}
         return Fit(posterior, fit_status(posterior.weights, jitter), info)
@@ -111,8 +102,9 @@ class FourierPosterior(Posterior):
 
     def sample(self, *, key: KeyArray) -> "FeaturePath":
         """φ(x)ᵀw with w drawn from its posterior."""
+        z = generator(key).standard_normal(len(self.weights))
         with computing():
-            return to_numpy(_sample(self, key))
+            return to_numpy(_sample(self, z))
 
     def condition(self, xs: np.ndarray, ys: np.ndarray | None = None) -> "FourierPosterior":
         """A rank-m update of A and one new factorization, O(M³) for all points together."""
@@ -164,31 +156,21 @@ class FeaturePath(Path):
 
 @eqx.filter_jit
 def _fit(
-    kind: type[Kernel],
-    hyper: Hyper,
-    data: Data,
-    groups: Array,
-    shift: Array,
-    scale: Array,
-    count: int,
-    key: KeyArray,
+    features: Features, noise: Array, data: Data, shift: Array, scale: Array
 ) -> tuple[FourierPosterior, Array]:
-    kernel, noise = build(kind, hyper, groups)
-    features = draw_features(kernel, count, key=key)
     Phi = jnp.where(data.mask[:, None], features(data.x), 0.0)
     y = jnp.where(data.mask, (data.y - shift) / scale, 0.0)
-    A = Phi.T @ Phi + noise * jnp.eye(count)
+    A = Phi.T @ Phi + noise * jnp.eye(features.count)
     L, jitter = cholesky(A)
     L_inverse = inverse_factor(L)
     weights = L_inverse.T @ (L_inverse @ (Phi.T @ y))
-    x, mask = jnp.asarray(data.x), jnp.asarray(data.mask)
+    x, mask, noise = jnp.asarray(data.x), jnp.asarray(data.mask), jnp.asarray(noise)
     shift, scale = jnp.asarray(shift), jnp.asarray(scale)
     return FourierPosterior(features, noise, weights, A, L_inverse, x, mask, shift, scale), jitter
 
 
 @eqx.filter_jit
-def _sample(p: FourierPosterior, key: KeyArray) -> FeaturePath:
-    z = jax.random.normal(key, p.weights.shape)
+def _sample(p: FourierPosterior, z: Array) -> FeaturePath:
     weights = p.weights + jnp.sqrt(p.noise) * (p.L_inverse.T @ z)
     return FeaturePath(p.features, weights, p.shift, p.scale)
 
