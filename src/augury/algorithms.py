@@ -5,6 +5,8 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from types import MappingProxyType
 from typing import Any, Literal
 
+import numpy as np
+
 from augury._errors import UnsupportedError
 from augury.maximizers import (
     Domain,
@@ -199,4 +201,9 @@ def _describe(part: Any) -> Any:
         return {"class": type(part).__qualname__, **inner}
     if isinstance(part, list | tuple):
         return [_describe(item) for item in part]
-    return part if isinstance(part, None | bool | int | float | str) else repr(part)
+    if isinstance(part, np.ndarray | np.generic):
+        return part.tolist()
+    if isinstance(part, None | bool | int | float | str):
+        return part
+    # neither holds an address, which would differ in the next process
+    return getattr(part, "__qualname__", None) or {"class": type(part).__qualname__}

@@ -13,6 +13,8 @@ from augury.maximizers import Domain
 from augury.space import Pool
 from augury.trial import Origin, State, Trial
 
+LARGEST = 1e150  # values are clipped to it for the model, where their squares must not overflow
+
 
 class History:
     """Trials by number, the order in which they finished, and their encoded points."""
@@ -89,7 +91,12 @@ class History:
             return Data.of(np.empty((0, self.space.dim)), np.empty(0), self.space.groups)
         worst = min(self._signed(n) for n in complete)
         y = [self._signed(n) if self._is_complete(n) else worst for n in numbers]
-        return Data.of(self._matrix(numbers), np.array(y), self.space.groups)
+        return Data.of(self._matrix(numbers), np.clip(y, -LARGEST, LARGEST), self.space.groups)
+
+    def top(self, count: int) -> Float[np.ndarray, "k D"]:
+        """The points of the best values, at most `count`."""
+        ranked = sorted(self.complete, key=lambda t: -self._signed(t.number))
+        return self.rows(ranked[:count])
 
     def rows(self, trials: list[Trial]) -> Float[np.ndarray, "n D"]:
         """The encoded points of some trials."""

@@ -27,6 +27,8 @@ from augury.trial import Origin, State, Trial
 Direction = Literal["minimize", "maximize"]
 Duplicates = Literal["avoid", "allow"]
 
+BEST_POINTS = 4  # maximizers also look around so many of the best points
+
 
 class Optimizer:
     """Suggests points of a space and learns from their values.
@@ -75,7 +77,7 @@ class Optimizer:
         self.algorithm = resolve(algorithm).on(space)
         self.direction: Direction = direction
         self.seed = _check_seed(seed)
-        self.budget = _check_count("budget", budget)
+        self.budget = check_count("budget", budget)
         self.initial: InitialDesign = parse_initial(initial, space, self.budget)
         self.duplicates: Duplicates = duplicates
         self.device: Device = device
@@ -101,7 +103,7 @@ class Optimizer:
         """
         if n is None:
             return self._ask_some(1)[0]
-        count = _check_count("n", n)
+        count = check_count("n", n)
         assert count is not None
         return self._ask_some(count)
 
@@ -173,9 +175,10 @@ class Optimizer:
         def maximize(score: Score, *, key: KeyArray, without: Sequence[Chosen] = ()) -> Best:
             chosen = {p.index for p in without if p.index is not None}
             taken = exclude | chosen if self.duplicates == "avoid" else frozenset()
-            return maximizer(score, self.space, t=t, key=key, exclude=taken)
+            return maximizer(score, self.space, t=t, key=key, near=near, exclude=taken)
 
         t = 1 + self._history.count(Origin.MODEL, finished=True)
+        near = self._history.top(BEST_POINTS)
         picks = policy.choose(
             fit.posterior,
             self._history.pending,
@@ -186,16 +189,17 @@ class Optimizer:
             keys=[fold(self._root, number, Purpose.POLICY) for number in numbers],
         )
         chosen = time.perf_counter()
+        eta_seconds = [point.info.get("eta_seconds", 0.0) for point in picks.points]
+        fit_share = (fitted - started) / len(picks.points)
+        choose_share = (chosen - fitted - sum(eta_seconds)) / len(picks.points)
         trials = []
-        for point, extra in zip(picks.points, picks.info, strict=True):
+        for point, extra, on_eta in zip(picks.points, picks.info, eta_seconds, strict=True):
             info = self._explain(fit, point, extra)
-            eta_seconds = point.info.get("eta_seconds", 0.0)
-            share = 1.0 / len(picks.points)
             info["seconds"] = {
-                "fit": (fitted - started) * share,
-                "choose": (chosen - fitted) * share - eta_seconds,
-                "eta": eta_seconds,
-                "total": (chosen - started) * share,
+                "fit": fit_share,
+                "choose": choose_share,
+                "eta": on_eta,
+                "total": fit_share + choose_share + on_eta,
             }
             trials.append(self._add(self._params(point), Origin.MODEL, info))
         return trials
@@ -272,7 +276,7 @@ class Optimizer:
         """
         number = _check_value(value, failed)
         if failed or reason is not None:
-            reason = reason or "told as failed"
+            reason = str(reason or "told as failed")
         if isinstance(trial, Trial):
             return self._tell_trial(trial, number, reason)
         if not isinstance(trial, Mapping):
@@ -291,6 +295,11 @@ class Optimizer:
                 "Pass its params instead to tell an evaluation made elsewhere."
             )
         own = self._history.trials[trial.number]
+        if trial.params != own.params:
+            raise DataError(
+                f"a told Trial must have the params it was asked with, {dict(own.params)}; got "
+                f"{dict(trial.params)}. Tell the params as a dict instead."
+            )
         if own.state is State.PENDING:
             self._history.finish(own, value, reason)
         elif not _same_outcome(own, value, reason):
@@ -412,7 +421,8 @@ def _check_seed(seed: int | None) -> int:
     return int(seed)
 
 
-def _check_count(name: str, value: int | None) -> int | None:
+def check_count(name: str, value: int | None) -> int | None:
+    """A whole number of at least 1, or None."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
@@ -427,7 +437,12 @@ def _check_value(value: Any, failed: bool) -> float | None:
         if failed:
             return None
         raise DataError("tell needs a value; got None. Pass a number, or failed=True.")
-    array = np.asarray(value)
+    try:
+        array = np.asarray(value)
+    except Exception as error:  # ragged lists, tensors on a device: whatever else a user may return
+        raise DataError(
+            f"a value must be one real number; got {type(value).__name__}. Pass float(value)."
+        ) from error
     if array.dtype.kind not in "iuf" or array.size != 1:
         got = f"shape {array.shape}" if array.dtype.kind in "iuf" else type(value).__name__
         raise DataError(f"a value must be one real number; got {got}. Pass float(value).")

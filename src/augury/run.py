@@ -1,6 +1,7 @@
 """Minimize or maximize a function."""
 
 import logging
+import numbers
 import sys
 import time
 import warnings
@@ -12,7 +13,7 @@ from augury._errors import SpaceExhausted, UnsupportedError
 from augury.algorithms import Algorithm
 from augury.core.precision import Device
 from augury.maximizers import Domain
-from augury.optimizer import Direction, Duplicates, Optimizer
+from augury.optimizer import Direction, Duplicates, Optimizer, check_count
 from augury.progress import Progress
 from augury.trial import State, Trial
 
@@ -100,11 +101,17 @@ def _run(
         raise UnsupportedError(
             f"workers must be 1; got {workers!r}. Use Optimizer.ask and tell to run in parallel."
         )
+    if budget is None:
+        raise UnsupportedError(
+            "budget must be a whole number of at least 1; got None. Say how many evaluations to make."
+        )
     optimizer = Optimizer(
         space, algorithm, direction, seed, initial, budget, duplicates=duplicates, device=device
     )
-    size = _batch_size(batch)
-    callbacks = tuple(callbacks)
+    size = check_count("batch", batch) or 1
+    callbacks = _check_callbacks(callbacks)
+    _check_number("target", target)
+    _check_number("max_seconds", max_seconds)
     started = time.monotonic()
     with Progress(budget, sys.stderr.isatty() if progress is None else progress) as bar:
         reason = f"the budget of {budget} evaluations is spent"
@@ -131,22 +138,29 @@ def _run(
         except KeyboardInterrupt:
             reason = "it was interrupted"
     complete = [t for t in optimizer.trials if t.state is State.COMPLETE]
-    if not complete and optimizer.trials:
-        last = optimizer.trials[-1]
+    failed = [t for t in optimizer.trials if t.state is State.FAILED]
+    if failed and not complete:
         warnings.warn(
-            f"none of {len(optimizer.trials)} evaluations succeeded; the last said: {last.reason}.",
+            f"none of {len(failed)} evaluations succeeded; the last said: {failed[-1].reason}.",
             stacklevel=3,
         )
     best = optimizer.best if complete else None
     return Result(best, optimizer.trials, optimizer, reason)
 
 
-def _batch_size(batch: int | None) -> int:
-    if batch is None:
-        return 1
-    if isinstance(batch, bool) or not isinstance(batch, int) or batch < 1:
-        raise UnsupportedError(f"batch must be a whole number of at least 1; got {batch!r}. Use 1.")
-    return batch
+def _check_callbacks(callbacks: Iterable[Callback]) -> tuple[Callback, ...]:
+    given = tuple(callbacks) if isinstance(callbacks, Iterable) else (None,)
+    if not all(callable(callback) for callback in given):
+        raise UnsupportedError(
+            f"callbacks must be a list of functions; got {callbacks!r}. Write callbacks=[function]."
+        )
+    return given
+
+
+def _check_number(name: str, value: float | None) -> None:
+    real = isinstance(value, numbers.Real) and not isinstance(value, bool) and value == value
+    if value is not None and not real:
+        raise UnsupportedError(f"{name} must be a number; got {value!r}. Leave it out for no limit.")
 
 
 def _evaluate(function: Function, optimizer: Optimizer, trial: Trial) -> None:

@@ -1,11 +1,17 @@
-"""The saved state of an optimizer: JSON text, checked when it is read."""
+"""The saved state of an optimizer: JSON text, checked when it is read.
+
+JSON has no NaN and no infinity; they are written as {"$float": "nan"}.
+"""
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from augury._errors import AuguryError, DataError
+import numpy as np
+
+from augury._errors import AuguryError, DataError, UnsupportedError
 from augury.algorithms import TABLE, Algorithm, resolve
 from augury.maximizers import Domain
 from augury.space import Pool, Space
@@ -13,6 +19,8 @@ from augury.trial import State, Trial
 
 FORMAT = "augury-optimizer"
 VERSION = 1
+SETTINGS = {"direction", "seed", "initial", "budget", "duplicates", "device"}
+NOT_FINITE = "$float"
 
 
 @dataclass(frozen=True)
@@ -50,13 +58,30 @@ def dump(
         "order": list(order),
         "queue": [dict(params) for params in queue],
     }
-    return json.dumps(content, allow_nan=False)
+    return json.dumps(_to_json(content), allow_nan=False)
+
+
+def _to_json(value: Any) -> Any:
+    """What strict JSON can hold; of the parts' diagnostics, arrays become lists and objects text."""
+    if isinstance(value, Mapping):
+        return {str(key): _to_json(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_to_json(item) for item in value]
+    if isinstance(value, np.ndarray | np.generic):
+        return _to_json(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return {NOT_FINITE: str(value)}
+    return value if isinstance(value, None | bool | int | float | str) else str(value)
+
+
+def _from_json(item: dict[str, Any]) -> Any:
+    return float(item[NOT_FINITE]) if item.keys() == {NOT_FINITE} else item
 
 
 def load(text: str, space: Domain | None, algorithm: str | Algorithm | None) -> Saved:
     """The state that `dump` wrote."""
     try:
-        content = json.loads(text)
+        content = json.loads(text, object_hook=_from_json)
         if not isinstance(content, dict) or content.get("format") != FORMAT:
             raise corrupt("it is not the state of an optimizer")
         if content["version"] > VERSION:
@@ -65,12 +90,15 @@ def load(text: str, space: Domain | None, algorithm: str | Algorithm | None) -> 
                 "Install a newer Augury to read it."
             )
         settings = dict(content["settings"])
+        if settings.keys() != SETTINGS or settings["seed"] is None:
+            raise corrupt(f"the settings are {settings}")
         settings["initial"] = tuple(settings["initial"])
         identity = str(content["identity"])
         trials = [Trial.from_dict(item, identity) for item in content["trials"]]
+        domain = _matching_space(content["space"], space)
         saved = Saved(
-            space=_matching_space(content["space"], space),
-            algorithm=_matching_algorithm(content["algorithm"], algorithm),
+            space=domain,
+            algorithm=_matching_algorithm(content["algorithm"], algorithm, domain),
             settings=settings,
             identity=identity,
             trials=trials,
@@ -79,12 +107,20 @@ def load(text: str, space: Domain | None, algorithm: str | Algorithm | None) -> 
         )
     except AuguryError:
         raise
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise corrupt(f"{type(error).__name__}: {error}") from error
+    if not all(_consistent(trial) for trial in trials):
+        raise corrupt("the value of a trial does not fit its state")
     finished = [trial.number for trial in trials if trial.state is not State.PENDING]
     if [t.number for t in trials] != list(range(len(trials))) or sorted(saved.order) != finished:
         raise corrupt("its trials and their order do not belong together")
     return saved
+
+
+def _consistent(trial: Trial) -> bool:
+    if trial.state is State.COMPLETE:
+        return trial.value is not None and math.isfinite(trial.value)
+    return trial.state is State.FAILED or trial.value is None
 
 
 def corrupt(what: str) -> DataError:
@@ -114,20 +150,24 @@ def _matching_space(described: Mapping[str, Any], given: Domain | None) -> Domai
     return given
 
 
-def _matching_algorithm(described: Mapping[str, Any], given: str | Algorithm | None) -> Algorithm:
+def _matching_algorithm(
+    described: Mapping[str, Any], given: str | Algorithm | None, space: Domain
+) -> Algorithm:
+    """The given algorithm, or that of the saved name, if it has the parts that the text describes."""
     name = described["name"]
-    if given is None:
-        if name in TABLE:
-            return resolve(name)
+    if given is None and name not in TABLE:
         raise DataError(
             f"this state was made with an algorithm of its own parts, {dict(described)}; got none. "
             "Pass it as from_json(text, algorithm=...)."
         )
-    algorithm = resolve(given)
-    expected = {key: value for key, value in described.items() if key != "maximizer"}
-    actual = {key: value for key, value in algorithm.describe().items() if key != "maximizer"}
-    if expected != actual:
+    algorithm = resolve(name if given is None else given)
+    try:
+        actual = _to_json(algorithm.on(space).describe())
+    except UnsupportedError as error:
+        actual = str(error)
+    if _to_json(described) != actual:
         raise DataError(
-            f"the given algorithm must be the saved one, {expected}; got {actual}. Pass that one."
+            f"the algorithm must be the saved one, {dict(described)}; got {actual}. "
+            "Pass that one as from_json(text, algorithm=...)."
         )
     return algorithm

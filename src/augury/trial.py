@@ -1,7 +1,6 @@
 """A trial: one evaluation of the function, asked for or told from elsewhere."""
 
 import enum
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -47,11 +46,11 @@ class Trial:
         return {
             "number": self.number,
             "params": dict(self.params),
-            "value": _to_json(self.value),
+            "value": self.value,
             "state": str(self.state),
             "origin": str(self.origin),
             "reason": self.reason,
-            "info": _to_json(self.info),
+            "info": dict(self.info),
         }
 
     @classmethod
@@ -68,14 +67,3 @@ class Trial:
             info=dict(data["info"]),
             optimizer=optimizer,
         )
-
-
-def _to_json(value: Any) -> Any:
-    """JSON has no NaN or infinity; they are written as the strings that float() reads."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if isinstance(value, Mapping):
-        return {key: _to_json(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_to_json(item) for item in value]
-    return value

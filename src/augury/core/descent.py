@@ -20,8 +20,11 @@ from augury._types import Array
 
 MEMORY = 8  # curvature pairs kept by L-BFGS
 SUFFICIENT_DECREASE = 1e-4
-FIRST_MOVE = 0.1  # the largest change of a coordinate in the first step
+SLOPE_LEFT = 0.1  # conjugate directions need a nearly exact line search: the slope must fall so far,
+TRIALS = 3  # or so many trials must have been made
+FIRST_MOVE = 0.1  # the largest change of a coordinate where nothing is known about the curvature
 SHORTEST_MOVE = 1e-10
+TINY = 1e-300  # keeps divisions by zero finite
 
 Rule = Literal["lbfgs", "cg"]
 
@@ -41,6 +44,7 @@ class _State(NamedTuple):
     gradient: Array
     direction: Array
     step: Array  # length of the next trial along the direction
+    trials: Array  # made along the direction
     s: Array  # L-BFGS memory: differences of points (newest last), and of gradients
     y: Array
     evaluations: Array
@@ -81,35 +85,48 @@ def descend(
 
     def next_direction(old: _State, x: Array, gradient: Array, s: Array, y: Array) -> Array:
         moving = free(x, gradient)
+        reduced = gradient * moving
         if rule == "lbfgs":
-            direction = -_two_loop(gradient * moving, s * moving, y * moving)
+            steepest = -FIRST_MOVE * reduced / jnp.maximum(length(reduced), TINY)
+            direction = _two_loop(steepest, -reduced, s * moving, y * moving)
         else:  # Polak–Ribière with restarts, Nocedal & Wright eq. 5.45
-            reduced, before = gradient * moving, old.gradient * moving
-            beta = reduced @ (reduced - before) / jnp.maximum(before @ before, 1e-300)
-            direction = -reduced + jnp.maximum(beta, 0.0) * old.direction
-        direction = direction * moving
-        descending = direction @ gradient < 0.0
-        return jnp.where(descending, direction, -gradient * moving)
+            steepest, before = -reduced, old.gradient * moving
+            beta = reduced @ (reduced - before) / jnp.maximum(before @ before, TINY)
+            direction = steepest + jnp.maximum(beta, 0.0) * old.direction
+        # on its bound, a coordinate whose direction points outward would be clipped at every step
+        outward = ((x <= lower) & (direction < 0.0)) | ((x >= upper) & (direction > 0.0))
+        direction = direction * (moving & ~outward)
+        return jnp.where(direction @ gradient < 0.0, direction, steepest)
 
     def iterate(state: _State) -> _State:
-        x = jnp.clip(state.x + state.step * state.direction, lower, upper)
+        target = state.x + state.step * state.direction
+        x = jnp.clip(target, lower, upper)
         value, gradient = value_and_gradient(x, args)
-        moved = x - state.x
-        decrease = SUFFICIENT_DECREASE * state.gradient @ moved
         first = state.evaluations == 0
-        accepted = (value <= state.value + decrease) & jnp.isfinite(gradient).all()
-
-        pair_s, pair_y = moved, gradient - state.gradient
-        curved = pair_s @ pair_y > 1e-12 * jnp.sqrt((pair_s @ pair_s) * (pair_y @ pair_y))
-        keep = accepted & curved
-        s = jnp.where(keep, jnp.roll(state.s, -1, axis=0).at[-1].set(pair_s), state.s)
-        y = jnp.where(keep, jnp.roll(state.y, -1, axis=0).at[-1].set(pair_y), state.y)
+        moved = x - state.x
+        slope = state.gradient @ moved
+        decreased = value <= state.value + SUFFICIENT_DECREASE * slope
+        accepted = decreased & jnp.isfinite(gradient).all()
 
         # the minimizer of the parabola through the two values and the slope, kept within bounds
-        slope = state.gradient @ moved
         curvature = value - state.value - slope
-        shrink = jnp.where(curvature > 0.0, -0.5 * slope / curvature, 0.25)
-        shrink = jnp.where(jnp.isfinite(shrink), jnp.clip(shrink, 0.1, 0.5), 0.1)
+        factor = jnp.where(curvature > 0.0, -0.5 * slope / curvature, 0.25)
+        factor = jnp.where(jnp.isfinite(factor), jnp.clip(factor, 0.1, 0.5), 0.1)
+
+        s, y = state.s, state.y
+        if rule == "lbfgs":
+            pair_s, pair_y = moved, gradient - state.gradient
+            curved = pair_s @ pair_y > 1e-12 * jnp.sqrt((pair_s @ pair_s) * (pair_y @ pair_y))
+            keep = accepted & curved
+            s = jnp.where(keep, jnp.roll(s, -1, axis=0).at[-1].set(pair_s), s)
+            y = jnp.where(keep, jnp.roll(y, -1, axis=0).at[-1].set(pair_y), y)
+        else:
+            before, after = state.gradient @ state.direction, gradient @ state.direction
+            exact = jnp.abs(after) <= SLOPE_LEFT * jnp.abs(before)
+            enough = exact | (x != target).any() | (state.trials + 1 >= TRIALS)
+            secant = jnp.where(after > before, before / jnp.minimum(before - after, -TINY), 10.0)
+            factor = jnp.where(accepted, jnp.clip(secant, 0.1, 10.0), factor)
+            accepted = accepted & enough
 
         slope_left = length(gradient * free(x, gradient))
         start_value = jnp.where(first, value, state.start_value)
@@ -117,21 +134,22 @@ def descend(
         small = state.value - value <= value_tolerance * (start_value - value)
         flat = slope_left <= gradient_tolerance * start_slope
         converged = accepted & jnp.where(first, slope_left == 0.0, flat | small)
-        stuck = ~accepted & (state.step * shrink * length(state.direction) < SHORTEST_MOVE)
+        stuck = ~accepted & (state.step * factor * length(state.direction) < SHORTEST_MOVE)
         direction = next_direction(state, x, gradient, s, y)
-        if rule == "cg":  # the length that would repeat the last first-order decrease
-            ratio = (state.gradient @ state.direction) / jnp.minimum(gradient @ direction, -1e-300)
-            reach = jnp.maximum(length(direction), 1e-300)
-            first_step = jnp.clip(state.step * ratio, SHORTEST_MOVE / reach, 0.5 / reach)
-        else:
+        if rule == "lbfgs":
             first_step = jnp.ones(())
-        first_step = jnp.where(first, FIRST_MOVE / jnp.maximum(start_slope, 1e-300), first_step)
+        else:  # the length that would repeat the last first-order decrease
+            ratio = before / jnp.minimum(gradient @ direction, -TINY)
+            reach = jnp.maximum(length(direction), TINY)
+            guess = jnp.where(first, FIRST_MOVE / reach, state.step * ratio)
+            first_step = jnp.clip(guess, SHORTEST_MOVE / reach, 0.5 / reach)
         new = _State(
             x=jnp.where(accepted, x, state.x),
             value=jnp.where(accepted, value, state.value),
             gradient=jnp.where(accepted, gradient, state.gradient),
             direction=jnp.where(accepted, direction, state.direction),
-            step=jnp.where(accepted, first_step, state.step * shrink),
+            step=jnp.where(accepted, first_step, state.step * factor),
+            trials=jnp.where(accepted, 0, state.trials + 1),
             s=s,
             y=y,
             evaluations=state.evaluations + 1,
@@ -157,6 +175,7 @@ def descend(
         gradient=nothing,
         direction=nothing,
         step=jnp.zeros(()),
+        trials=jnp.zeros((), dtype=int),
         s=memory,
         y=memory,
         evaluations=jnp.zeros((), dtype=int),
@@ -169,11 +188,15 @@ def descend(
     return Descent(end.x, end.value, end.evaluations, end.converged)
 
 
-def _two_loop(gradient: Array, s: Array, y: Array) -> Array:
-    """The L-BFGS approximation of H⁻¹·gradient (Nocedal & Wright, algorithm 7.4); empty pairs are 0."""
+def _two_loop(steepest: Array, vector: Array, s: Array, y: Array) -> Array:
+    """The L-BFGS approximation of H⁻¹·vector (Nocedal & Wright, algorithm 7.4); empty pairs are 0.
+
+    Pairs that lost their curvature to the active bounds drop out, since their rho is 0; if none is
+    left, the answer is `steepest`.
+    """
     products = jnp.einsum("md,md->m", s, y)
-    rho = jnp.where(products > 0.0, 1.0 / jnp.where(products > 0.0, products, 1.0), 0.0)
-    # pairs that lost their curvature to the active bounds drop out, since their rho is 0
+    curved = products > 0.0
+    rho = jnp.where(curved, 1.0 / jnp.where(curved, products, 1.0), 0.0)
 
     def backward(i: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
         q, alphas = carry
@@ -181,11 +204,12 @@ def _two_loop(gradient: Array, s: Array, y: Array) -> Array:
         alpha = rho[j] * (s[j] @ q)
         return q - alpha * y[j], alphas.at[j].set(alpha)
 
-    q, alphas = jax.lax.fori_loop(0, MEMORY, backward, (gradient, jnp.zeros(MEMORY)))
-    newest = y[-1] @ y[-1]
-    scale = jnp.where(rho[-1] > 0.0, products[-1] / jnp.where(newest > 0.0, newest, 1.0), 1.0)
+    q, alphas = jax.lax.fori_loop(0, MEMORY, backward, (vector, jnp.zeros(MEMORY)))
+    newest = MEMORY - 1 - jnp.argmax(curved[::-1])
+    scale = products[newest] / jnp.where(curved.any(), y[newest] @ y[newest], 1.0)
 
     def forward(j: Array, r: Array) -> Array:
         return r + s[j] * (alphas[j] - rho[j] * (y[j] @ r))
 
-    return jax.lax.fori_loop(0, MEMORY, forward, scale * q)
+    direction = jax.lax.fori_loop(0, MEMORY, forward, scale * q)
+    return jnp.where(curved.any(), direction, steepest)

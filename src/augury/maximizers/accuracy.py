@@ -3,8 +3,9 @@
 The paper allows any positive shift of the score, and a larger one flatters every η; ours is fixed.
 α_0 is the median score of 512 uniform points of the same step, or 0 for a score that is positive by
 nature (expected improvement itself, not its logarithm). α* is estimated as the largest of the value
-reached, one more ascent from it, and ascents from 4 fresh points; an audit takes the best of 20,000
-points and 50 ascents. A flat score (α* = α_0) has η = 1 and is reported as flat.
+reached, one more ascent from it, ascents from 4 fresh points, and from 3 beside the best points so far
+(where those are known: the narrow peak there would be missed, and every η flattered). An audit takes
+the best of 20,000 points and 50 ascents. A flat score (α* = α_0) has η = 1 and is reported as flat.
 
 Reference: Kim, Liu & Chen (2025), "Bayesian optimization with inexact acquisition: is random grid
 search sufficient?", section 3.1.
@@ -19,10 +20,12 @@ from numpy.random import Generator
 from augury.core.score import Score
 from augury.maximizers.ascent import ascend, climb
 from augury.maximizers.scoring import Found, best_of, values
+from augury.maximizers.starts import around
 from augury.space import Pool, Space
 
 REFERENCE_POINTS = 512
 FRESH_ASCENTS = 4
+NEAR_ASCENTS = 3
 POOL_POINTS = 4096  # a pool has no neighbours to climb along; more draws stand in for ascents
 AUDIT_POINTS = 20_000
 AUDIT_ASCENTS = 50
@@ -42,6 +45,7 @@ def estimate(
     found: Found,
     rng: Generator,
     *,
+    near: np.ndarray,
     exclude: Collection[int] = frozenset(),
     audit: bool = False,
 ) -> Estimate:
@@ -61,7 +65,8 @@ def estimate(
         look(rows, indices, values(score, rows))
     if isinstance(space, Space):
         fresh, _ = space.draw(AUDIT_ASCENTS if audit else FRESH_ASCENTS, rng)
-        starts = np.concatenate([found.x[None], fresh])
+        beside = around(space, near, NEAR_ASCENTS, rng) if len(near) else near
+        starts = np.concatenate([found.x[None], fresh, beside])
         ends = ascend(score, starts) if space.continuous.all() else climb(score, space, starts)
         look(ends.rows, space.index_of(ends.rows), ends.scores)
     return accuracy(found.value, largest, reference, score.logarithmic)

@@ -96,7 +96,8 @@ def climb(score: Score, space: Space, starts: Float[np.ndarray, "n D"]) -> Climb
         for i, options in zip(active, around, strict=True):
             block = around_scores[start : start + len(options)]
             start += len(options)
-            if len(block) and block.max() > scores[i] + 1e-12 * abs(scores[i]):
+            margin = 1e-12 * abs(scores[i]) if np.isfinite(scores[i]) else 0.0
+            if len(block) and block.max() > scores[i] + margin:
                 rows[i], scores[i] = options[block.argmax()], block.max()
                 moved.append(i)
         if not moved:

@@ -18,8 +18,9 @@ from augury.maximizers.scoring import Found
 from augury.space import Pool, Space
 
 Domain = Space | Pool
+Rows = Float[np.ndarray, "n D"]
 
-__all__ = ["Best", "Domain", "Found", "Maximizer", "Score"]
+__all__ = ["Best", "Domain", "Found", "Maximizer", "Rows", "Score"]
 
 
 @dataclass(frozen=True)
@@ -54,9 +55,12 @@ class Maximizer(ABC):
 
     @abstractmethod
     def search(
-        self, score: Score, space: Domain, *, t: int, key: KeyArray, exclude: Collection[int]
+        self, score: Score, space: Domain, *, t: int, key: KeyArray, near: Rows, exclude: Collection[int]
     ) -> Found:
-        """The best point found, among those whose index is not in `exclude`."""
+        """The best point found, among those whose index is not in `exclude`.
+
+        Around the rows `near` (none or a few) the score may have peaks too narrow for random points.
+        """
 
     def __call__(
         self,
@@ -65,22 +69,24 @@ class Maximizer(ABC):
         *,
         t: int,
         key: KeyArray,
+        near: Rows | None = None,
         exclude: Collection[int] = frozenset(),
         audit: bool = False,
     ) -> Best:
         """Maximize `score` over `space` at step `t`, which starts at 1."""
+        near = np.empty((0, space.dim)) if near is None else near
         reason = self.fits(space)
         if reason is not None:
             raise UnsupportedError(reason)
         with computing():
             started = time.perf_counter()
-            found = self.search(score, space, t=t, key=fold(key, 0), exclude=exclude)
+            found = self.search(score, space, t=t, key=fold(key, 0), near=near, exclude=exclude)
             searched = time.perf_counter()
             rng = generator(fold(key, 1))
             accuracy = (
                 Estimate(1.0, False, 0.0)
                 if self.exact
-                else estimate(score, space, found, rng, exclude=exclude, audit=audit)
+                else estimate(score, space, found, rng, near=near, exclude=exclude, audit=audit)
             )
             estimated = time.perf_counter()
         info = {

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from augury.core.keys import KeyArray
-from augury.maximizers.base import Domain, Found, Maximizer, Score
+from augury.maximizers.base import Domain, Found, Maximizer, Rows, Score
 from augury.maximizers.sets import scan
 
 LARGEST = 100_000_000
@@ -27,7 +27,7 @@ class Exhaustive(Maximizer):
         )
 
     def search(
-        self, score: Score, space: Domain, *, t: int, key: KeyArray, exclude: Collection[int]
+        self, score: Score, space: Domain, *, t: int, key: KeyArray, near: Rows, exclude: Collection[int]
     ) -> Found:
         """The best of all points that are not excluded."""
         return scan(score, space, exclude)

@@ -12,7 +12,7 @@ import numpy as np
 from augury._errors import UnsupportedError
 from augury._types import Array
 from augury.core.keys import KeyArray, generator
-from augury.maximizers.base import Domain, Found, Maximizer, Score, continuous_only
+from augury.maximizers.base import Domain, Found, Maximizer, Rows, Score, continuous_only
 from augury.maximizers.multistart import check_counts
 from augury.maximizers.scoring import best_of
 
@@ -46,7 +46,7 @@ class Gradient(Maximizer):
         return continuous_only("gradient", space)
 
     def search(
-        self, score: Score, space: Domain, *, t: int, key: KeyArray, exclude: Collection[int]
+        self, score: Score, space: Domain, *, t: int, key: KeyArray, near: Rows, exclude: Collection[int]
     ) -> Found:
         """The best point visited."""
         starts, _ = space.draw(self.starts, generator(key))
@@ -84,14 +84,15 @@ class NelderMead(Maximizer):
         return continuous_only("nelder-mead", space)
 
     def search(
-        self, score: Score, space: Domain, *, t: int, key: KeyArray, exclude: Collection[int]
+        self, score: Score, space: Domain, *, t: int, key: KeyArray, near: Rows, exclude: Collection[int]
     ) -> Found:
         """The best vertex of all simplices."""
         starts, _ = space.draw(self.starts, generator(key))
         limit = self.max_iterations or 200 * space.dim
         rows, scores, iterations = _simplex(score, starts, np.asarray(self.tolerance), np.asarray(limit))
         per_iteration = 4 + space.dim
-        return _winner(rows, scores, int(np.asarray(iterations).sum()) * per_iteration)
+        first = self.starts * (space.dim + 1)
+        return _winner(rows, scores, first + int(np.asarray(iterations).sum()) * per_iteration)
 
 
 def _winner(rows: Array, scores: Array, evaluations: int) -> Found:

@@ -6,12 +6,14 @@ from typing import ClassVar
 
 import numpy as np
 
+from augury._errors import UnsupportedError
 from augury.core.keys import KeyArray, fold, generator
 from augury.maximizers.ascent import climb
-from augury.maximizers.base import Domain, Found, Maximizer, Score
+from augury.maximizers.base import Domain, Found, Maximizer, Rows, Score
 from augury.maximizers.multistart import MultiStart, check_counts
 from augury.maximizers.scoring import best_of, values
 from augury.maximizers.sets import any_allowed
+from augury.maximizers.starts import best_starts, spread_and_near
 from augury.space import Float, Pool, Space
 
 
@@ -23,7 +25,7 @@ class Mixed(Maximizer):
     best neighbour in one discrete parameter.
 
     Args:
-        raw: random points that are scored.
+        raw: random points that are scored; a quarter of them around the best points so far.
         starts: local searches.
     """
 
@@ -40,15 +42,14 @@ class Mixed(Maximizer):
         return no_pool("mixed", space)
 
     def search(
-        self, score: Score, space: Domain, *, t: int, key: KeyArray, exclude: Collection[int]
+        self, score: Score, space: Domain, *, t: int, key: KeyArray, near: Rows, exclude: Collection[int]
     ) -> Found:
         """The best valid point that was scored."""
         assert isinstance(space, Space)
         rng = generator(key)
-        rows, _ = space.draw(self.raw, rng)
+        rows, uniform = spread_and_near(space, near, self.raw, rng)
         scores = values(score, rows)
-        top = np.argsort(-scores, kind="stable")[: self.starts]
-        ends = climb(score, space, rows[top])
+        ends = climb(score, space, rows[best_starts(scores, uniform, self.starts)])
         rows, scores = np.concatenate([ends.rows, rows]), np.concatenate([ends.scores, scores])
         found = best_of(rows, scores, space.index_of(rows), exclude)
         if found is None:
@@ -73,19 +74,28 @@ class Rounding(Maximizer):
 
     needs_gradient: ClassVar[bool] = True
 
+    def __post_init__(self) -> None:
+        reason = (
+            self.inner.fits(Space(x=Float(0.0, 1.0)))
+            if isinstance(self.inner, Maximizer)
+            else f"rounding must be given a maximizer; got {self.inner!r}. Use MultiStart()."
+        )
+        if reason is not None:
+            raise UnsupportedError(reason)
+
     def fits(self, space: Domain) -> str | None:
         """Everything but pools."""
         return no_pool("rounding", space)
 
     def search(
-        self, score: Score, space: Domain, *, t: int, key: KeyArray, exclude: Collection[int]
+        self, score: Score, space: Domain, *, t: int, key: KeyArray, near: Rows, exclude: Collection[int]
     ) -> Found:
         """The rounded maximum of the relaxation."""
         assert isinstance(space, Space)
         cube = (
             Space({str(column): Float(0.0, 1.0) for column in range(space.dim)}) if space.dim else space
         )
-        relaxed = self.inner.search(score, cube, t=t, key=fold(key, 0), exclude=frozenset())
+        relaxed = self.inner.search(score, cube, t=t, key=fold(key, 0), near=near, exclude=frozenset())
         row = space.snap(relaxed.x[None])
         around = np.concatenate([row, space.neighbours(row[0])]) if exclude else row
         found = best_of(row, values(score, row), space.index_of(row), exclude)

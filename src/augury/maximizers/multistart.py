@@ -9,15 +9,20 @@ import numpy as np
 from augury._errors import UnsupportedError
 from augury.core.keys import KeyArray, generator
 from augury.maximizers.ascent import MAX_EVALUATIONS, ascend
-from augury.maximizers.base import Domain, Found, Maximizer, Score, continuous_only
+from augury.maximizers.base import Domain, Found, Maximizer, Rows, Score, continuous_only
 from augury.maximizers.scoring import best_of, values
+from augury.maximizers.starts import best_starts, spread_and_near
+from augury.space import Space
 
 
 def check_counts(name: str, **counts: int) -> None:
     """Every count must be a positive whole number."""
     for what, count in counts.items():
-        if count < 1:
-            raise UnsupportedError(f"{what} of {name} must be at least 1; got {count}. Raise it.")
+        whole = isinstance(count, int | np.integer) and not isinstance(count, bool)
+        if not whole or count < 1:
+            raise UnsupportedError(
+                f"{what} of {name} must be a whole number of at least 1; got {count!r}. Raise it."
+            )
 
 
 @dataclass(frozen=True)
@@ -25,7 +30,7 @@ class MultiStart(Maximizer):
     """Random points, then ascents from the best of them (or from fresh ones), all in one call.
 
     Args:
-        raw: random points that are scored.
+        raw: random points that are scored; a quarter of them around the best points so far.
         starts: ascents.
         fresh: start from new random points instead of the best of the raw ones (as the papers do);
             the best raw point still counts.
@@ -53,16 +58,17 @@ class MultiStart(Maximizer):
         return continuous_only("multistart", space)
 
     def search(
-        self, score: Score, space: Domain, *, t: int, key: KeyArray, exclude: Collection[int]
+        self, score: Score, space: Domain, *, t: int, key: KeyArray, near: Rows, exclude: Collection[int]
     ) -> Found:
         """The best of all raw points and all ascents."""
+        assert isinstance(space, Space)
         rng = generator(key)
-        rows, _ = space.draw(self.raw, rng)
+        rows, uniform = spread_and_near(space, near[:0] if self.fresh else near, self.raw, rng)
         scores = values(score, rows)
         if self.fresh:
             starts, _ = space.draw(self.starts, rng)
         else:
-            starts = rows[np.argsort(-scores, kind="stable")[: self.starts]]
+            starts = rows[best_starts(scores, uniform, self.starts)]
         ends = ascend(score, starts, rule=self.method, max_evaluations=self.max_evaluations)
         found = best_of(
             np.concatenate([ends.rows, rows]), np.concatenate([ends.scores, scores]), None, exclude

@@ -7,7 +7,8 @@ from typing import Literal
 
 from augury._errors import UnsupportedError
 from augury.core.keys import KeyArray, generator
-from augury.maximizers.base import Domain, Found, Maximizer, Score
+from augury.maximizers.base import Domain, Found, Maximizer, Rows, Score
+from augury.maximizers.multistart import check_counts
 from augury.maximizers.scoring import best_of, values
 from augury.maximizers.sets import any_allowed
 from augury.space import Pool
@@ -33,11 +34,13 @@ class RandomGrid(Maximizer):
     points: Literal["uniform", "sobol"] = "uniform"
 
     def __post_init__(self) -> None:
-        if self.c <= 0 or self.a < 0 or (self.size is not None and self.size < 1):
+        if not (0 < self.c < math.inf and 0 <= self.a < math.inf):
             raise UnsupportedError(
-                f"a random grid must have c > 0, a >= 0 and size >= 1; got c={self.c}, a={self.a}, "
-                f"size={self.size}. Use c=100, a=1 for the paper's grid."
+                f"a random grid must have finite c > 0 and a >= 0; got c={self.c}, a={self.a}. "
+                "Use c=100, a=1 for the paper's grid."
             )
+        if self.size is not None:
+            check_counts("random-grid", size=self.size)
         if self.points not in ("uniform", "sobol"):
             raise UnsupportedError(
                 f'points must be "uniform" or "sobol"; got {self.points!r}. Use one of the two.'
@@ -52,7 +55,7 @@ class RandomGrid(Maximizer):
         return self.size or math.ceil(self.c * t**self.a)
 
     def search(
-        self, score: Score, space: Domain, *, t: int, key: KeyArray, exclude: Collection[int]
+        self, score: Score, space: Domain, *, t: int, key: KeyArray, near: Rows, exclude: Collection[int]
     ) -> Found:
         """The best of the grid; any other point where the whole grid is excluded."""
         rng = generator(key)

@@ -10,7 +10,7 @@ from typing import ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import log_ndtr, ndtr
+from jax.scipy.special import ndtr
 from jaxtyping import Float
 
 from augury._types import Array
@@ -28,23 +28,35 @@ TERMS = 16
 def log_h(z: Float[Array, "*n"]) -> Float[Array, "*n"]:
     """log(φ(z) + z Φ(z)), with full relative accuracy for all z down to −1e150.
 
-    In the tail, with u = −z, Φ(z)/φ(z) = 1/(u + c) where c = 1/(u + 2/(u + 3/(u + …))) (Laplace's
-    continued fraction of the Mills ratio), so h(z) = φ(z)(1 − u/(u + c)) = φ(z) c/(u + c).
+    In the tail, with u = −z and Laplace's c(u), Φ(z)/φ(z) = 1/(u + c), so
+    h(z) = φ(z)(1 − u/(u + c)) = φ(z) c/(u + c).
     """
-    near = jnp.maximum(z, TAIL)
-    u = -jnp.minimum(z, TAIL)
+    near, u = jnp.maximum(z, TAIL), -jnp.minimum(z, TAIL)
+    c = _laplace(u)
+    tail = -0.5 * u * u - LOG_SQRT_2PI + jnp.log(c) - jnp.log(u + c)
+    return jnp.where(z > TAIL, jnp.log(_h(near)), tail)
+
+
+def _h(z: Array) -> Array:
+    """φ(z) + z Φ(z), which cancels below TAIL."""
+    return jnp.exp(-0.5 * z * z - LOG_SQRT_2PI) + z * ndtr(z)
+
+
+def _laplace(u: Array) -> Array:
+    """c = 1/(u + 2/(u + 3/(u + …))), from Laplace's continued fraction of the Mills ratio."""
     c = u
     for k in range(TERMS, 1, -1):
         c = u + k / c
-    c = 1.0 / c
-    log_phi = -0.5 * near * near - LOG_SQRT_2PI
-    body = jnp.log(jnp.exp(log_phi) + near * ndtr(near))
-    tail = -0.5 * u * u - LOG_SQRT_2PI + jnp.log(c) - jnp.log(u + c)
-    return jnp.where(z > TAIL, body, tail)
+    return 1.0 / c
 
 
-# h'(z) = Φ(z): the derivative of the logarithm is a ratio of two quantities known accurately
-log_h.defjvps(lambda t, out, z: jnp.exp(log_ndtr(z) - out) * t)
+def _log_h_derivative(t: Array, out: Array, z: Array) -> Array:
+    """h' = Φ, so (log h)' = Φ/h, which is 1/c in the tail."""
+    near, u = jnp.maximum(z, TAIL), -jnp.minimum(z, TAIL)
+    return jnp.where(z > TAIL, ndtr(near) / _h(near), 1.0 / _laplace(u)) * t
+
+
+log_h.defjvps(_log_h_derivative)
 
 
 class LogEIScore(Score):

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+import numpy as np
+
 from augury import theory
 from augury._errors import UnsupportedError
 from augury.surrogates.base import Posterior
@@ -74,4 +76,8 @@ class InformationGain:
 
 def as_schedule(beta: "float | Schedule") -> Schedule:
     """A number is a constant schedule."""
-    return Constant(float(beta)) if isinstance(beta, int | float) else beta
+    if isinstance(beta, int | float | np.integer | np.floating) and not isinstance(beta, bool):
+        return Constant(float(beta))
+    if callable(beta) and not isinstance(beta, type):
+        return beta
+    raise UnsupportedError(f"beta must be a number or a schedule; got {beta!r}. Use about 2.")

@@ -56,7 +56,8 @@ class Thompson:
         beta: factor of the posterior's standard deviation, a number or a schedule; 1 by default.
         eta: worst-case accuracy η̃ in (0, 1] of the maximizer; None does not enlarge.
         B: bound on the function, in the units of its values; needed with `eta`.
-        epsilon: ε in the denominator, where σ vanishes at observed points.
+        epsilon: ε in the denominator, where σ vanishes at observed points, as a multiple of the
+            noise variance: a number of its own unit would decide by the unit of the values.
 
     Reference: Chowdhury & Gopalan (2017), "On kernelized multi-armed bandits", algorithm 2;
     Kim, Liu & Chen (2025), Theorem 4.
@@ -65,7 +66,7 @@ class Thompson:
     beta: float | Schedule = 1.0
     eta: float | None = None
     B: float | None = None
-    epsilon: float = 1e-12
+    epsilon: float = 1e-9
 
     def __post_init__(self) -> None:
         as_schedule(self.beta)
@@ -77,7 +78,7 @@ class Thompson:
         if self.eta is not None and self.B is not None:
             theory.enlargement(self.eta, self.B)  # its checks
         if not self.epsilon > 0:
-            raise UnsupportedError(f"epsilon must be positive; got {self.epsilon}. Use 1e-12.")
+            raise UnsupportedError(f"epsilon must be positive; got {self.epsilon}. Use 1e-9.")
 
     @property
     def plain(self) -> bool:
@@ -110,7 +111,8 @@ class Thompson:
             path = posterior.sample(key=fold(key, 0))
             score: Score = PathScore(path)
             if not self.plain:
-                numbers = (np.asarray(a) for a in (beta, v, self.epsilon))
+                epsilon = max(self.epsilon * posterior.noise_std**2, np.finfo(float).tiny)
+                numbers = (np.asarray(a) for a in (beta, v, epsilon))
                 score = EnlargedPathScore(path, posterior, *numbers)
             points.append(maximize(score, key=fold(key, 1), without=points))
         return Picks(points, [{} if self.plain else {"beta": beta, "v": v}] * len(points))

@@ -1,0 +1,73 @@
+# `make demo` and `make test` are the two commands a newcomer needs.
+PYTHON ?= python3
+VENV := .venv
+PEERS := .venv-peers
+BIN := $(VENV)/bin
+
+.PHONY: demo test lint format wheel bench bench-grid peers lock clean
+
+demo: $(VENV)/.run
+	$(BIN)/augury demo
+
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(VENV)/.dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# The wheel, installed without the sources, must run.
+wheel: $(VENV)/.dev
+	rm -rf dist build/wheel-check
+	$(BIN)/python -m build --wheel
+	$(PYTHON) -m venv build/wheel-check
+	build/wheel-check/bin/pip install --quiet --no-deps -r requirements.lock
+	build/wheel-check/bin/pip install --quiet --no-deps dist/*.whl
+	cd build && wheel-check/bin/augury algorithms
+
+bench: $(VENV)/.dev $(PEERS)/.installed
+	$(BIN)/python -m benchmarks
+
+bench-grid: $(VENV)/.dev
+	$(BIN)/python benchmarks/random_grid_paper.py --seeds 5
+	$(BIN)/python benchmarks/random_grid.py --seeds 5
+	$(BIN)/python benchmarks/random_grid.py --both
+
+# What the peers need conflicts with nothing here, but torch must come first and alone: any other
+# way pulls gigabytes of packages for accelerators.
+peers: $(PEERS)/.installed
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.run: $(VENV)/bin/python requirements.lock pyproject.toml
+	$(BIN)/pip install --quiet --no-deps -r requirements.lock
+	$(BIN)/pip install --quiet --no-deps --editable .
+	touch $@
+
+$(VENV)/.dev: $(VENV)/bin/python requirements-dev.lock pyproject.toml
+	$(BIN)/pip install --quiet --no-deps -r requirements-dev.lock
+	$(BIN)/pip install --quiet --no-deps --editable .
+	touch $@ $(VENV)/.run
+
+$(PEERS)/.installed: requirements-peers.txt
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/pip install --quiet torch==2.13.0
+	$(PEERS)/bin/pip install --quiet -r requirements-peers.txt
+	touch $@
+
+# The locks pin every version and hash of what pyproject.toml asks for.
+lock: $(VENV)/bin/python
+	$(BIN)/pip install --quiet pip-tools
+	$(BIN)/pip-compile --quiet --generate-hashes --strip-extras --allow-unsafe --extra plots --output-file requirements.lock $(LOCK_FLAGS) pyproject.toml
+	$(BIN)/pip-compile --quiet --generate-hashes --strip-extras --allow-unsafe --extra dev --all-build-deps --output-file requirements-dev.lock $(LOCK_FLAGS) pyproject.toml
+
+LOCK_FLAGS := --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-header --annotation-style line
+
+clean:
+	rm -rf $(VENV) $(PEERS) build dist

@@ -1,0 +1,7 @@
+"""`python -m augury`."""
+
+import sys
+
+from augury.cli import main
+
+sys.exit(main())

@@ -1,0 +1,103 @@
+"""`augury demo`: a real run on the six-dimensional Hartmann function."""
+
+import time
+from typing import Any
+
+import numpy as np
+
+from augury.run import Result, minimize
+from augury.space import Float, Space
+from augury.trial import State
+
+# Hartmann-6 (Dixon & Szegő, 1978): four Gaussian wells in [0, 1]^6, minimum −3.32237
+WEIGHTS = np.array([1.0, 1.2, 3.0, 3.2])
+A = np.array(
+    [
+        [10.0, 3.0, 17.0, 3.5, 1.7, 8.0],
+        [0.05, 10.0, 17.0, 0.1, 8.0, 14.0],
+        [3.0, 3.5, 1.7, 10.0, 17.0, 8.0],
+        [17.0, 8.0, 0.05, 10.0, 0.1, 14.0],
+    ]
+)
+P = np.array(
+    [
+        [0.1312, 0.1696, 0.5569, 0.0124, 0.8283, 0.5886],
+        [0.2329, 0.4135, 0.8307, 0.3736, 0.1004, 0.9991],
+        [0.2348, 0.1451, 0.3522, 0.2883, 0.3047, 0.6650],
+        [0.4047, 0.8828, 0.8732, 0.5743, 0.1091, 0.0381],
+    ]
+)
+MINIMUM = -3.32237
+
+
+def hartmann6(params: dict[str, Any]) -> float:
+    """The function that the demo minimizes."""
+    x = np.array([params[f"x{i}"] for i in range(1, 7)])
+    return float(-WEIGHTS @ np.exp(-(A * (x - P) ** 2).sum(axis=1)))
+
+
+def demo(budget: int, algorithm: str, seed: int, plot: str) -> None:
+    """Run, print and plot; random search runs beside it for comparison."""
+    space = Space({f"x{i}": Float(0.0, 1.0) for i in range(1, 7)})
+    print(f"Minimizing the 6-dimensional Hartmann function with {algorithm}, {budget} evaluations.")
+    print("(The first run on a machine compiles for about half a minute; later runs start at once.)")
+    started = time.perf_counter()
+    result = minimize(hartmann6, space, budget, algorithm=algorithm, seed=seed)
+    seconds = time.perf_counter() - started
+    random = minimize(hartmann6, space, budget, algorithm="random", seed=seed, progress=False)
+    _report(result, random, seconds)
+    _plot({algorithm: result, "random search": random}, plot)
+
+
+def _report(result: Result, random: Result, seconds: float) -> None:
+    assert result.best is not None
+    assert random.best is not None
+    suggestions = [t.info["seconds"]["total"] for t in result.trials if "seconds" in t.info]
+    print(f"best value    {result.best.value:.5f}  (trial {result.best.number}; minimum {MINIMUM})")
+    print(f"random search {random.best.value:.5f}")
+    point = ", ".join(f"{name}={value:.4f}" for name, value in result.best.params.items())
+    print(f"best point    {point}")
+    median = 1e3 * float(np.median(suggestions))
+    print(f"time          {seconds:.1f} s, median suggestion {median:.0f} ms")
+
+
+def _plot(results: dict[str, Result], file: str) -> None:
+    try:
+        import matplotlib
+    except ImportError:
+        print('plot          needs matplotlib: pip install "augury[plots]"')
+        return
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, (left, right) = pyplot.subplots(1, 2, figsize=(10, 4), layout="constrained")
+    for (name, result), color in zip(results.items(), ("#1b6ca8", "#999999"), strict=True):
+        values = np.array([t.value if t.state is State.COMPLETE else np.inf for t in result.trials])
+        gap = np.minimum.accumulate(values) - MINIMUM
+        left.step(np.arange(1, len(gap) + 1), gap, where="post", color=color, label=name)
+    left.set(xlabel="evaluations", ylabel="best value − minimum", yscale="log", title="Progress")
+    left.yaxis.set_minor_formatter("")
+    left.legend(frameon=False)
+
+    result = next(iter(results.values()))
+    modelled = [t for t in result.trials if "mean" in t.info]
+    if modelled:
+        right.errorbar(
+            [t.number for t in modelled],
+            [t.info["mean"] for t in modelled],
+            yerr=[2.0 * t.info["std"] for t in modelled],
+            fmt="none",
+            color="#1b6ca8",
+            alpha=0.4,
+            label="predicted, ±2 standard deviations",
+        )
+    right.plot(
+        [t.number for t in result.trials], [t.value for t in result.trials], "k.", label="observed"
+    )
+    right.axhline(MINIMUM, color="#999999", linewidth=1, linestyle="--", label="minimum")
+    right.set(xlabel="trial", ylabel="value", title="What the model expected, and what it saw")
+    right.legend(loc="upper right", framealpha=0.9, fontsize="small")
+    right.margins(y=0.25)
+    figure.savefig(file, dpi=120)
+    pyplot.close(figure)
+    print(f"plot          {file}")

@@ -1,0 +1,46 @@
+import subprocess
+import sys
+
+import pytest
+
+from augury.cli import main
+
+
+def test_help_imports_nothing_heavy():
+    code = (
+        "import sys\nfrom augury.cli import main\n"
+        "try:\n    main(['--help'])\nexcept SystemExit:\n    pass\n"
+        "print('heavy:', sorted({'jax', 'numpy', 'scipy'} & set(sys.modules)))"
+    )
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "demo" in printed.stdout
+    assert "heavy: []" in printed.stdout
+
+
+def test_algorithms_prints_the_table(capsys):
+    assert main(["algorithms"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["name", "surrogate", "policy", "reference"]
+    assert any(line.startswith("gp-ucb-rff  gp-rff") for line in lines)
+
+
+def test_demo_prints_the_best_point_and_saves_a_plot(capsys, tmp_path):
+    file = tmp_path / "demo.png"
+    assert main(["demo", "--budget", "18", "--plot", str(file)]) == 0
+    printed = capsys.readouterr().out
+    assert "best value" in printed
+    assert all(f"x{i}=" in printed for i in range(1, 7))
+    assert file.read_bytes().startswith(b"\x89PNG")
+
+
+def test_an_error_is_one_line_on_standard_error(capsys):
+    assert main(["demo", "--algorithm", "gpei"]) == 1
+    captured = capsys.readouterr()
+    assert captured.err.startswith("augury: UnsupportedError: algorithm must be")
+    assert captured.err.count("\n") == 1
+
+
+def test_an_unknown_command_is_refused():
+    with pytest.raises(SystemExit) as stopped:
+        main(["dem"])
+    assert stopped.value.code == 2
