@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOME = {
-    "Algorithm": "algorithms",
-    "algorithms": "algorithms",
+    "Algorithm": "algorithm",
+    "algorithms": "algorithm",
     "AuguryError": "_errors",
     "DataError": "_errors",
     "NumericsError": "_errors",
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
         StorageError,
         UnsupportedError,
     )
-    from augury.algorithms import Algorithm, algorithms
+    from augury.algorithm import Algorithm, algorithms
     from augury.optimizer import Optimizer
     from augury.run import Result, maximize, minimize
     from augury.space import Choice, Float, Int, Pool, Space

@@ -11,7 +11,7 @@ import numpy as np
 
 from augury import state
 from augury._errors import AuguryError, DataError, SpaceExhausted, UnsupportedError
-from augury.algorithms import Algorithm, default_maximizer, resolve
+from augury.algorithm import Algorithm, default_maximizer, resolve
 from augury.core.keys import KeyArray, Purpose, fold, generator, root_key
 from augury.core.precision import Device, computing
 from augury.core.score import Score

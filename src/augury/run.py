@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from augury._errors import SpaceExhausted, UnsupportedError
-from augury.algorithms import Algorithm
+from augury.algorithm import Algorithm
 from augury.core.precision import Device
 from augury.maximizers import Domain
 from augury.optimizer import Direction, Duplicates, Optimizer, check_count

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from augury._errors import AuguryError, DataError, UnsupportedError
-from augury.algorithms import TABLE, Algorithm, resolve
+from augury.algorithm import TABLE, Algorithm, resolve
 from augury.maximizers import Domain
 from augury.space import Pool, Space
 from augury.trial import State, Trial

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from augury.algorithms import algorithms
+from augury.algorithm import algorithms
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
