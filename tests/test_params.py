@@ -12,9 +12,7 @@ from augury._errors import SpaceError
 from augury.space import Choice, Float, Int, Param, param_from_dict
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
-scalars = (
-    st.none() | st.booleans() | st.integers(-3, 3) | st.floats(-2, 2).map(abs) | st.text(max_size=3)
-)
+scalars = st.none() | st.booleans() | st.integers(-3, 3) | st.floats(-2, 2).map(abs) | st.text(max_size=3)
 
 
 @st.composite

@@ -113,7 +113,8 @@ class Algorithm:
         """The algorithm with a maximizer for that space; an error if its own does not fit."""
         if self.surrogate is None:
             return self
-        maximizer = self.maximizer or default_maximizer(space)
+        climbs = Capability.GRADIENT in self.surrogate.capabilities
+        maximizer = self.maximizer or default_maximizer(space, gradient=climbs)
         reason = maximizer.fits(space)
         if reason is not None:
             raise UnsupportedError(reason)
@@ -128,10 +129,15 @@ class Algorithm:
         }
 
 
-def default_maximizer(space: Domain) -> Maximizer:
-    """Exhaustive where that is quick, gradients where all is continuous, mixed search elsewhere."""
+def default_maximizer(space: Domain, *, gradient: bool = True) -> Maximizer:
+    """Exhaustive where that is quick, gradients where all is continuous, mixed search elsewhere.
+
+    Without gradients, a random grid.
+    """
     if isinstance(space, Pool) or space.size <= LARGEST_EXHAUSTIVE:
         return Exhaustive()
+    if not gradient:
+        return RandomGrid()
     return MultiStart() if space.continuous.all() else Mixed()
 
 

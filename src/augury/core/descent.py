@@ -24,6 +24,7 @@ SLOPE_LEFT = 0.1  # conjugate directions need a nearly exact line search: the sl
 TRIALS = 3  # or so many trials must have been made
 FIRST_MOVE = 0.1  # the largest change of a coordinate where nothing is known about the curvature
 SHORTEST_MOVE = 1e-10
+TOUCHING = 1e-12  # a coordinate so near its bound, in widths of the box, is on it
 TINY = 1e-300  # keeps divisions by zero finite
 
 Rule = Literal["lbfgs", "cg"]
@@ -70,8 +71,8 @@ def descend(
 
     A coordinate whose bounds coincide stays where it is. It stops when the gradient of the free
     coordinates falls below `gradient_tolerance` times that of the start, when an accepted step gains
-    less than `value_tolerance` times what was gained so far, when no step along the direction
-    decreases the value, or after `max_evaluations`. None of this depends on the unit of the
+    less than `value_tolerance` times what was gained so far (and met no bound), when no step along the
+    direction decreases the value, or after `max_evaluations`. None of this depends on the unit of the
     function's values. A NaN counts as a value that is too large.
     """
     value_and_gradient = jax.value_and_grad(function)
@@ -82,6 +83,13 @@ def descend(
 
     def length(vector: Array) -> Array:
         return jnp.abs(vector).max(initial=0.0)
+
+    def project(x: Array) -> Array:
+        touching = TOUCHING * (upper - lower)
+        return jnp.where(x - lower <= touching, lower, jnp.where(upper - x <= touching, upper, x))
+
+    def on_bound(x: Array) -> Array:
+        return (x <= lower) | (x >= upper)
 
     def next_direction(old: _State, x: Array, gradient: Array, s: Array, y: Array) -> Array:
         moving = free(x, gradient)
@@ -100,7 +108,7 @@ def descend(
 
     def iterate(state: _State) -> _State:
         target = state.x + state.step * state.direction
-        x = jnp.clip(target, lower, upper)
+        x = project(target)
         value, gradient = value_and_gradient(x, args)
         first = state.evaluations == 0
         moved = x - state.x
@@ -112,6 +120,11 @@ def descend(
         curvature = value - state.value - slope
         factor = jnp.where(curvature > 0.0, -0.5 * slope / curvature, 0.25)
         factor = jnp.where(jnp.isfinite(factor), jnp.clip(factor, 0.1, 0.5), 0.1)
+        # A clipped step is not shortened past the first bound on its way: a valley that runs into a
+        # bound would otherwise be followed in ever smaller steps.
+        room = jnp.where(state.direction < 0.0, lower, upper) - state.x
+        edge = jnp.where(state.direction != 0.0, room / state.direction, jnp.inf).min()
+        retry = jnp.maximum(state.step * factor, jnp.where(state.step > edge, edge, 0.0))
 
         s, y = state.s, state.y
         if rule == "lbfgs":
@@ -125,16 +138,17 @@ def descend(
             exact = jnp.abs(after) <= SLOPE_LEFT * jnp.abs(before)
             enough = exact | (x != target).any() | (state.trials + 1 >= TRIALS)
             secant = jnp.where(after > before, before / jnp.minimum(before - after, -TINY), 10.0)
-            factor = jnp.where(accepted, jnp.clip(secant, 0.1, 10.0), factor)
+            retry = jnp.where(accepted, state.step * jnp.clip(secant, 0.1, 10.0), retry)
             accepted = accepted & enough
 
         slope_left = length(gradient * free(x, gradient))
         start_value = jnp.where(first, value, state.start_value)
         start_slope = jnp.where(first, slope_left, state.start_slope)
         small = state.value - value <= value_tolerance * (start_value - value)
+        small = small & (on_bound(x) == on_bound(state.x)).all()  # a step to a bound may be short
         flat = slope_left <= gradient_tolerance * start_slope
         converged = accepted & jnp.where(first, slope_left == 0.0, flat | small)
-        stuck = ~accepted & (state.step * factor * length(state.direction) < SHORTEST_MOVE)
+        stuck = ~accepted & (retry * length(state.direction) < SHORTEST_MOVE)
         direction = next_direction(state, x, gradient, s, y)
         if rule == "lbfgs":
             first_step = jnp.ones(())
@@ -148,7 +162,7 @@ def descend(
             value=jnp.where(accepted, value, state.value),
             gradient=jnp.where(accepted, gradient, state.gradient),
             direction=jnp.where(accepted, direction, state.direction),
-            step=jnp.where(accepted, first_step, state.step * factor),
+            step=jnp.where(accepted, first_step, retry),
             trials=jnp.where(accepted, 0, state.trials + 1),
             s=s,
             y=y,
@@ -165,7 +179,7 @@ def descend(
 
     # The loop's first evaluation is that of the start itself, an empty step that anything finite
     # improves on: one copy of the function in the compiled program instead of two.
-    start = jnp.clip(start, lower, upper)
+    start = project(start)
     nothing = jnp.zeros_like(start)
     memory = jnp.zeros((MEMORY if rule == "lbfgs" else 0, len(start)))
     never = jnp.zeros((), dtype=bool)

@@ -8,6 +8,7 @@ from augury._types import Array
 
 FIRST_JITTER = 1e-10
 LARGEST_JITTER = 1e-2
+SMALLEST_BLOCK = 32
 
 
 def safe_sqrt(x: Float[Array, "*s"]) -> Float[Array, "*s"]:
@@ -36,8 +37,26 @@ def cholesky(K: Float[Array, "n n"]) -> tuple[Float[Array, "n n"], Float[Array, 
 
 
 def inverse_factor(L: Float[Array, "n n"]) -> Float[Array, "n n"]:
-    """L⁻¹ of a lower-triangular L: then solves are products, which are fast in batches and gradients."""
-    return jax.scipy.linalg.solve_triangular(L, jnp.eye(len(L)), lower=True)
+    """L⁻¹ of a lower-triangular L: then solves are products, fast in batches and gradients.
+
+    [A 0; B C]⁻¹ = [A⁻¹ 0; −C⁻¹BA⁻¹  C⁻¹], down to blocks of an eighth: matrix products are several
+    times faster than a triangular solve of the same number of operations.
+    """
+    return _inverse_blocks(L, max(SMALLEST_BLOCK, len(L) // 8))
+
+
+def _inverse_blocks(L: Array, smallest: int) -> Array:
+    n = len(L)
+    if n <= smallest:
+        return jax.scipy.linalg.solve_triangular(L, jnp.eye(n), lower=True)
+    m = n // 2
+    A, C = _inverse_blocks(L[:m, :m], smallest), _inverse_blocks(L[m:, m:], smallest)
+    return jnp.block([[A, jnp.zeros((m, n - m))], [-(C @ (L[m:, :m] @ A)), C]])
+
+
+def square(A: Float[Array, "m n"]) -> Float[Array, "n n"]:
+    """AᵀA; the barrier keeps the compiler from reading A along its columns, five times as slow."""
+    return jax.lax.optimization_barrier(A.T) @ A
 
 
 @jax.custom_vjp
@@ -59,7 +78,7 @@ def _nll_forward(K: Array, y: Array) -> tuple[Array, tuple[Array, Array]]:
 
 def _nll_backward(saved: tuple[Array, Array], g: Array) -> tuple[Array, Array]:
     L_inverse, alpha = saved
-    return 0.5 * g * (L_inverse.T @ L_inverse - jnp.outer(alpha, alpha)), g * alpha
+    return 0.5 * g * (square(L_inverse) - jnp.outer(alpha, alpha)), g * alpha
 
 
 gaussian_nll.defvjp(_nll_forward, _nll_backward)

@@ -21,7 +21,7 @@ from augury.surrogates.base import Capability, Posterior
 
 LOG_SQRT_2PI = 0.5 * np.log(2.0 * np.pi)
 TAIL = -5.0  # below it, φ(z) + z Φ(z) cancels and the continued fraction converges in a few terms
-TERMS = 16
+TERMS = 24  # at TAIL they leave a relative error of 2e-15
 
 
 @jax.custom_jvp

@@ -14,7 +14,7 @@ from augury._errors import DataError, UnsupportedError
 from augury._types import Array
 from augury.core.data import Data, bucket
 from augury.core.keys import KeyArray, generator
-from augury.core.linalg import cholesky, inverse_factor
+from augury.core.linalg import cholesky, inverse_factor, square
 from augury.core.precision import computing, public, to_numpy
 from augury.surrogates.base import Capability, Fit, Path, Posterior, Status, new_observations
 from augury.surrogates.features import Features, draw_features
@@ -240,7 +240,7 @@ class GPPosterior(Posterior):
     def joint(self, xs: Float[Array, "m D"]) -> tuple[Float[Array, " m"], Float[Array, "m m"]]:
         """Mean and covariance at several points: k(a, b) − k(a)ᵀ(K + noise·I)⁻¹k(b)."""
         cross = self.L_inverse @ self._gram(xs).T
-        covariance = self.kernel.gram(xs, xs) - cross.T @ cross
+        covariance = self.kernel.gram(xs, xs) - square(cross)
         return self.mean(xs), self.scale**2 * covariance
 
     def _gram(self, xs: Array) -> Array:

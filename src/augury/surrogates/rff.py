@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float
 from augury._types import Array
 from augury.core.data import Data, bucket, pad
 from augury.core.keys import KeyArray, generator
-from augury.core.linalg import cholesky, inverse_factor
+from augury.core.linalg import cholesky, inverse_factor, square
 from augury.core.precision import computing, public, to_numpy
 from augury.surrogates.base import Capability, Fit, Path, Posterior, new_observations
 from augury.surrogates.features import Features, draw_features
@@ -160,7 +160,7 @@ def _fit(
 ) -> tuple[FourierPosterior, Array]:
     Phi = jnp.where(data.mask[:, None], features(data.x), 0.0)
     y = jnp.where(data.mask, (data.y - shift) / scale, 0.0)
-    A = Phi.T @ Phi + noise * jnp.eye(features.count)
+    A = square(Phi) + noise * jnp.eye(features.count)
     L, jitter = cholesky(A)
     L_inverse = inverse_factor(L)
     weights = L_inverse.T @ (L_inverse @ (Phi.T @ y))
@@ -179,7 +179,7 @@ def _sample(p: FourierPosterior, z: Array) -> FeaturePath:
 def _update(p: FourierPosterior, xs: Array, ys: Array, mask: Array) -> FourierPosterior:
     Phi = jnp.where(mask[:, None], p.features(xs), 0.0)
     observed = jnp.where(jnp.isnan(ys), Phi @ p.weights, (ys - p.shift) / p.scale)
-    A = p.A + Phi.T @ Phi
+    A = p.A + square(Phi)
     L, _ = cholesky(A)
     L_inverse = inverse_factor(L)
     projected = p.A @ p.weights + Phi.T @ jnp.where(mask, observed, 0.0)  # Φᵀy of all data

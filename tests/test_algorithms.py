@@ -1,0 +1,138 @@
+"""The table: every row once on one mixed space, every maximizer once, and wrong pairs refused."""
+
+import json
+import math
+
+import pytest
+
+import augury
+from augury import Algorithm, Choice, Float, Int, Optimizer, Pool, Space, UnsupportedError
+from augury.algorithm import MAXIMIZERS, POLICIES, SURROGATES, default_maximizer, resolve
+from augury.maximizers import Exhaustive, Mixed, MultiStart, RandomGrid
+from augury.policies import UCB
+from augury.surrogates import Capability, GaussianProcess
+from augury.trial import Origin
+
+MIXED = Space(
+    lr=Float(1e-5, 1.0, log=True),
+    depth=Int(1, 8),
+    act=Choice(["relu", "tanh", "gelu"]),
+    width=Choice([16, 32, 64], ordered=True),
+    bias=Choice([False, True]),
+)
+BOX = Space(x=Float(0.0, 1.0), y=Float(0.0, 1.0))
+LATTICE = Space(i=Int(0, 200), j=Int(0, 99))
+
+
+def loss(params):
+    far = (math.log10(params["lr"]) + 2.0) ** 2 + abs(params["depth"] - 4)
+    return far + (params["act"] != "tanh") + params["width"] / 64 - params["bias"]
+
+
+@pytest.mark.parametrize("name", augury.algorithms())
+def test_every_row_runs_on_a_mixed_space(name):
+    opt = Optimizer(MIXED, name, seed=1, initial=4, budget=8)
+    for _ in range(6):
+        trial = opt.ask()
+        opt.tell(trial, loss(trial.params))
+    pending = opt.ask(2)
+    assert [trial.number for trial in opt.trials] == list(range(8))
+    assert pending[0].params != pending[1].params
+    for trial in opt.trials:
+        assert trial.params == MIXED.check(trial.params)
+    modelled = [trial for trial in opt.trials if trial.origin is Origin.MODEL]
+    assert len(modelled) == (0 if augury.algorithms()[name].surrogate is None else 4)
+    for trial in modelled:
+        assert all(math.isfinite(trial.info[key]) for key in ("mean", "std", "noise", "score"))
+        assert 0.0 <= trial.info["eta"] <= 1.0
+    assert opt.recommend().value is not None
+
+
+@pytest.mark.parametrize("name", MAXIMIZERS)
+def test_every_maximizer_serves_an_algorithm(name):
+    space = LATTICE if name in ("exhaustive", "mixed", "rounding") else BOX
+    opt = Optimizer(space, Algorithm("gp", "ucb", name), direction="maximize", seed=0, initial=4)
+    for _ in range(6):
+        trial = opt.ask()
+        x, y = space.encode(trial.params)
+        opt.tell(trial, -((x - 0.3) ** 2) - (y - 0.7) ** 2)
+    assert [trial.origin for trial in opt.trials[4:]] == [Origin.MODEL, Origin.MODEL]
+    assert opt.trials[5].info["chosen"].startswith("GaussianProcess × UCB × ")
+    assert space.check(opt.trials[5].params) == opt.trials[5].params
+
+
+def test_the_table_names_parts_that_exist():
+    for name, row in augury.algorithms().items():
+        assert row.name == name
+        assert row.surrogate is None or row.surrogate in SURROGATES
+        assert row.policy is None or row.policy in POLICIES
+        assert row.reference
+        assert resolve(name).name == name
+    with pytest.raises(TypeError):
+        augury.algorithms()["mine"] = None
+
+
+def test_the_default_maximizer_fits_the_space():
+    assert default_maximizer(BOX) == MultiStart()
+    assert default_maximizer(MIXED) == Mixed()
+    assert default_maximizer(Space(i=Int(0, 9999))) == Exhaustive()
+    assert default_maximizer(Space(i=Int(0, 10_000))) == Mixed()
+    assert default_maximizer(Pool([[0.0], [1.0]])) == Exhaustive()
+    assert default_maximizer(BOX, gradient=False) == RandomGrid()
+
+
+class PathsOnly:
+    """A surrogate that can draw functions and nothing else."""
+
+    capabilities = frozenset({Capability.PATH})
+
+    def tune(self, data, *, key):
+        return None
+
+    def fit(self, data, *, key, tuned=None):
+        raise NotImplementedError
+
+
+def test_parts_that_do_not_fit_are_refused_when_they_are_joined():
+    with pytest.raises(UnsupportedError, match="UCB needs a surrogate with condition, mean, var; got"):
+        Algorithm(PathsOnly(), "ucb")
+    with pytest.raises(UnsupportedError, match="MultiStart needs gradients; got PathsOnly"):
+        Algorithm(PathsOnly(), "thompson", "multistart")
+    assert Algorithm(PathsOnly(), "thompson").on(BOX).maximizer == RandomGrid()
+    assert Algorithm(PathsOnly(), "thompson").on(Space(i=Int(0, 9))).maximizer == Exhaustive()
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: Algorithm("gp"),
+        lambda: Algorithm(policy="ei"),
+        lambda: Algorithm("kriging", "ei"),
+        lambda: Algorithm("gp", "pi"),
+        lambda: Algorithm("gp", "ei", "simplex"),
+        lambda: Algorithm("gp", UCB),
+        lambda: Algorithm(GaussianProcess, "ei"),
+        lambda: Algorithm(3, "ei"),
+        lambda: Algorithm(design="halton"),
+        lambda: Optimizer(BOX, "gp-pi"),
+        lambda: Optimizer(BOX, None),
+        lambda: Optimizer(BOX, UCB()),
+        lambda: Optimizer(MIXED, Algorithm("gp", "ei", "multistart")),
+        lambda: Optimizer(BOX, Algorithm("gp", "ei", "exhaustive")),
+        lambda: Optimizer(Pool([[0.0], [1.0]]), Algorithm("gp", "ei", "mixed")),
+    ],
+)
+def test_wrong_algorithms_are_refused(build):
+    with pytest.raises(UnsupportedError, match=r"\. [A-Z]"):
+        build()
+
+
+def test_a_description_holds_no_address():
+    class Schedule:
+        def __call__(self, t, posterior):
+            return 1.0
+
+    for beta in (2.0, lambda t, posterior: 1.0, Schedule()):
+        text = json.dumps(Algorithm("gp", UCB(beta), RandomGrid(c=10)).describe())
+        assert "0x" not in text
+        assert '"c": 10' in text
