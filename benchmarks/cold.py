@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from common import HERE, SPEED_PAGE, markdown, put, read_results, rounded, write_results
+from common import HERE, SPEED_PAGE, Compilations, markdown, put, read_results, rounded, write_results
 
 IMPORT = """
 import time
@@ -34,27 +34,19 @@ FIRST_SUGGESTION_LIMIT = 4.0
 
 def count_compilations() -> dict[str, int]:
     """How many programs XLA compiles in a first and in a second study."""
-    from jax import monitoring
-
     import augury
 
-    counts = [0]
-
-    def count(event: str, duration: float, **_: str | int) -> None:
-        counts[-1] += event == "/jax/core/compile/backend_compile_duration"
-
-    monitoring.register_event_duration_secs_listener(count)
+    compilations = Compilations()
+    counts = []
     for width, power, seed in ((1.0, 2, 0), (3.0, 4, 1)):
+
+        def function(point: dict[str, float], power: int = power) -> float:
+            return sum(value**power for value in point.values())
+
         space = augury.Space({name: augury.Float(-width, 2 * width) for name in "abcde"})
-        augury.minimize(
-            lambda point, power=power: sum(value**power for value in point.values()),
-            space,
-            STUDY_BUDGET,
-            algorithm="gp-ei",
-            seed=seed,
-            progress=False,
-        )
-        counts.append(0)
+        before = compilations.count
+        augury.minimize(function, space, STUDY_BUDGET, algorithm="gp-ei", seed=seed, progress=False)
+        counts.append(compilations.count - before)
     return {"first": counts[0], "second": counts[1]}
 
 

@@ -40,6 +40,19 @@ def parameters(row: Array) -> dict[str, float]:
     return dict(zip(NAMES, row.tolist(), strict=True))
 
 
+class Compilations:
+    """Counts the programs that XLA compiles, or loads from its cache, from now on."""
+
+    def __init__(self) -> None:
+        from jax import monitoring  # the peers' environment has no JAX
+
+        self.count = 0
+        monitoring.register_event_duration_secs_listener(self._listen)
+
+    def _listen(self, event: str, duration_secs: float, **kwargs: str | int) -> None:
+        self.count += event == "/jax/core/compile/backend_compile_duration"
+
+
 def resident_mib() -> float:
     """The memory that this process occupies now."""
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
@@ -67,9 +80,9 @@ def read_results(name: str) -> dict[str, Any]:
     return results
 
 
-def markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table whose first column is left-aligned and the others right-aligned."""
-    rule = ["---", *["--:"] * (len(header) - 1)]
+def markdown(header: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> str:
+    """A table whose first columns are left-aligned and the others right-aligned."""
+    rule = [*["---"] * left, *["--:"] * (len(header) - left)]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (header, rule, *rows))
 
 

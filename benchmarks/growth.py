@@ -27,6 +27,7 @@ from common import (
     HERE,
     NAMES,
     SPEED_PAGE,
+    Compilations,
     ackley,
     markdown,
     observations,
@@ -92,17 +93,9 @@ def time_size(n: int, rounds: int) -> dict[str, Any]:
 
 def time_run(suggestions: int) -> dict[str, Any]:
     """Memory and compilations of many suggestions in a row."""
-    from jax import monitoring
-
     from augury import Float, Optimizer, Space
 
-    compilations = 0
-
-    def count(event: str, duration: float, **_: str | int) -> None:
-        nonlocal compilations
-        compilations += event == "/jax/core/compile/backend_compile_duration"
-
-    monitoring.register_event_duration_secs_listener(count)
+    compilations = Compilations()
     space = Space({name: Float(-HALF_WIDTH, HALF_WIDTH) for name in NAMES})
 
     def started_with(n: int, seed: int) -> Optimizer:
@@ -116,7 +109,7 @@ def time_run(suggestions: int) -> dict[str, Any]:
         optimizer.tell(optimizer.ask(), 0.0)
         optimizer.ask()
     optimizer = started_with(FIRST, seed=0)
-    compiled, resident, seconds = compilations, [resident_mib()], []
+    compiled, resident, seconds = compilations.count, [resident_mib()], []
     for step in range(1, suggestions + 1):
         started = time.perf_counter()
         trial = optimizer.ask()
@@ -128,7 +121,7 @@ def time_run(suggestions: int) -> dict[str, Any]:
         "suggestions": suggestions,
         "first_n": FIRST,
         "seconds": rounded(float(np.median(seconds))),
-        "compilations": compilations - compiled,
+        "compilations": compilations.count - compiled,
         "resident_mib": [rounded(value) for value in resident],
         "change": rounded(resident[-1] / resident[0] - 1.0),
     }

@@ -77,7 +77,8 @@ def optuna(x: Array, y: Array, seed: int) -> Suggest:
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     study = optuna.create_study(sampler=optuna.samplers.GPSampler(seed=seed))
-    box = {name: optuna.distributions.FloatDistribution(-HALF_WIDTH, HALF_WIDTH) for name in NAMES}
+    interval = optuna.distributions.FloatDistribution(-HALF_WIDTH, HALF_WIDTH)
+    box: dict[str, optuna.distributions.BaseDistribution] = dict.fromkeys(NAMES, interval)
     for row, value in zip(x, y, strict=True):
         trial = optuna.trial.create_trial(params=parameters(row), distributions=box, value=float(value))
         study.add_trial(trial)

@@ -66,7 +66,7 @@ class Worker:
 @contextmanager
 def busy(python: Path, processes: int) -> Iterator[None]:
     """Other processes at work."""
-    one_thread = {name: "1" for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")}
+    one_thread = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     environment = {**os.environ, **one_thread}
     started = [subprocess.Popen([str(python), "-c", BUSY], env=environment) for _ in range(processes)]
     try:

@@ -182,7 +182,7 @@ def resolve(algorithm: str | Algorithm) -> Algorithm:
         return TABLE[algorithm].build()
     raise UnsupportedError(
         f"algorithm must be an Algorithm or one of {', '.join(TABLE)}; got {algorithm!r}. "
-        "augury.algorithms() lists them."
+        "Choose one; augury.algorithms() lists them."
     )
 
 

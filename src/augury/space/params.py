@@ -1,8 +1,7 @@
 """The parameters of a space: ``Float``, ``Int`` and ``Choice``.
 
-A parameter knows its valid values and how they are encoded as columns of [0, 1]. The encoding is
-delegated to a small *axis*, which maps coordinates to columns and back; the coordinate of a value
-is the value itself on an interval, and its level 0..L-1 on every discrete axis.
+A parameter knows its valid values; how they are encoded as columns of [0, 1] is the business of its
+axis (:mod:`augury.space.axes`).
 """
 
 from __future__ import annotations
@@ -13,157 +12,19 @@ import reprlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from augury._errors import SpaceError
+from augury.space.axes import Even, Fixed, FloatArray, Grid, IntArray, Interval, LogInteger, OneHot
 
 Scalar = bool | int | float | str | None
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 # Far above any useful grid, and low enough that neighbouring levels, also the crowded upper ones
 # of a log Int, have columns that float64 tells apart.
 _MAX_LEVELS = 2**40
 _EPS = float(np.finfo(np.float64).eps)
-
-
-class _Grid(Protocol):
-    """Where the levels 0..L-1 of a discrete parameter lie in its columns."""
-
-    @property
-    def width(self) -> int: ...
-    def place(self, levels: IntArray) -> FloatArray: ...
-    def nearest(self, columns: FloatArray) -> IntArray: ...
-    def quantile(self, u: FloatArray) -> IntArray: ...
-
-
-@dataclass(frozen=True)
-class _Fixed:
-    """A single level: nothing to search, hence no column."""
-
-    width = 0
-
-    def place(self, levels: IntArray) -> FloatArray:
-        return np.empty((len(levels), 0))
-
-    def nearest(self, columns: FloatArray) -> IntArray:
-        return np.zeros(len(columns), dtype=np.int64)
-
-    def quantile(self, u: FloatArray) -> IntArray:
-        return np.zeros(len(u), dtype=np.int64)
-
-
-@dataclass(frozen=True)
-class _Even:
-    """Evenly spaced levels, x = k / (L - 1)."""
-
-    count: int
-    width = 1
-
-    def place(self, levels: IntArray) -> FloatArray:
-        return (levels / (self.count - 1))[:, None]
-
-    def nearest(self, columns: FloatArray) -> IntArray:
-        return np.rint(np.clip(columns[:, 0], 0.0, 1.0) * (self.count - 1)).astype(np.int64)
-
-    def quantile(self, u: FloatArray) -> IntArray:
-        return _equal_parts(u, self.count)
-
-
-@dataclass(frozen=True)
-class _LogInteger:
-    """Integers low..low+L-1, evenly spread in their logarithm.
-
-    Written with log1p and expm1 of k / low, which keep their digits where low is large.
-    """
-
-    low: int
-    count: int
-    width = 1
-
-    def place(self, levels: IntArray) -> FloatArray:
-        x = np.log1p(levels / self.low) / np.log1p((self.count - 1) / self.low)
-        return np.minimum(x, 1.0)[:, None]
-
-    def nearest(self, columns: FloatArray) -> IntArray:
-        x = np.clip(columns[:, 0], 0.0, 1.0)
-        k = np.floor(self.low * np.expm1(x * np.log1p((self.count - 1) / self.low)))
-        below = np.clip(k, 0, self.count - 2).astype(np.int64)
-        # Nearest in the encoded column, not in the integer: the two differ between 1 and 2.
-        middle = (self.place(below)[:, 0] + self.place(below + 1)[:, 0]) / 2
-        return below + (x > middle)
-
-    def quantile(self, u: FloatArray) -> IntArray:
-        edge = self.low - 0.5  # log-uniform over [low - 1/2, high + 1/2], then rounded
-        k = np.floor(edge * np.expm1(u * np.log1p(self.count / edge)))
-        return np.clip(k, 0, self.count - 1).astype(np.int64)
-
-
-@dataclass(frozen=True)
-class _OneHot:
-    """Levels without an order: one column each."""
-
-    count: int
-
-    @property
-    def width(self) -> int:
-        return self.count
-
-    def place(self, levels: IntArray) -> FloatArray:
-        columns = np.zeros((len(levels), self.count))
-        columns[np.arange(len(levels)), levels] = 1.0
-        return columns
-
-    def nearest(self, columns: FloatArray) -> IntArray:
-        return columns.argmax(axis=1).astype(np.int64)
-
-    def quantile(self, u: FloatArray) -> IntArray:
-        return _equal_parts(u, self.count)
-
-
-@dataclass(frozen=True)
-class _Interval:
-    """The real numbers of [low, high], or their logarithms, scaled to [0, 1]."""
-
-    low: float
-    high: float
-    log: bool
-    width = 1
-
-    @property
-    def _ends(self) -> tuple[float, float, bool]:
-        """What 0 and 1 stand for, and whether these are logarithms."""
-        if self.log:
-            low, high = float(np.log(self.low)), float(np.log(self.high))
-            # Logarithms any closer have lost their digits, and the linear map agrees to 1e-9.
-            if high - low > 1e-9:
-                return low, high, True
-        return self.low, self.high, False
-
-    def place(self, values: FloatArray) -> FloatArray:
-        low, high, log = self._ends
-        v = np.log(values) if log else values
-        shrink = 0.5 if math.isinf(high - low) else 1.0  # high - low may overflow
-        x = (v * shrink - low * shrink) / (high * shrink - low * shrink)
-        return np.clip(x, 0.0, 1.0)[:, None]
-
-    def nearest(self, columns: FloatArray) -> FloatArray:
-        low, high, log = self._ends
-        x = np.clip(columns[:, 0], 0.0, 1.0)
-        v = low * (1.0 - x) + high * x
-        if log:
-            with np.errstate(over="ignore"):  # one ulp past the largest float; clipped below
-                v = np.exp(v)
-        v = np.where(x == 0.0, self.low, np.where(x == 1.0, self.high, v))
-        return np.clip(v, self.low, self.high)
-
-
-def _equal_parts(u: FloatArray, count: int) -> IntArray:
-    """The part of [0, 1), cut into `count` equal ones, in which each u lies."""
-    return np.minimum((u * count).astype(np.int64), count - 1)
 
 
 class Param(ABC):
@@ -188,7 +49,7 @@ class Param(ABC):
 
     @property
     @abstractmethod
-    def _axis(self) -> _Interval | _Grid:
+    def _axis(self) -> Interval | Grid:
         """Where coordinates lie in the columns."""
 
     @abstractmethod
@@ -212,7 +73,7 @@ class Param(ABC):
     @property
     def one_hot(self) -> bool:
         """Whether there is one column per option, because the options have no order."""
-        return isinstance(self._axis, _OneHot)
+        return isinstance(self._axis, OneHot)
 
     def encode(self, value: object) -> FloatArray:
         """The columns (width,) of a value."""
@@ -231,14 +92,14 @@ class Param(ABC):
     def snap(self, columns: FloatArray) -> FloatArray:
         """The valid columns (n, width) nearest to any columns (n, width)."""
         axis = self._axis
-        if isinstance(axis, _Interval):
+        if isinstance(axis, Interval):
             return np.clip(columns, 0.0, 1.0)
         return axis.place(axis.nearest(columns))
 
     def from_unit(self, u: FloatArray) -> FloatArray:
         """The columns (n, width) at quantiles u (n,): equal mass per level, log-uniform if log."""
         axis = self._axis
-        if isinstance(axis, _Interval):
+        if isinstance(axis, Interval):
             return u[:, None]
         return axis.place(axis.quantile(u))
 
@@ -251,9 +112,9 @@ class Param(ABC):
         return self._grid.place(codes)
 
     @property
-    def _grid(self) -> _Grid:
+    def _grid(self) -> Grid:
         axis = self._axis
-        if isinstance(axis, _Interval):
+        if isinstance(axis, Interval):
             raise SpaceError(f"Levels need a discrete parameter; got {self!r}. Give it a step.")
         return axis
 
@@ -301,11 +162,11 @@ class Float(Param):
         return math.floor((self.high - self.low) / self.step + max(1e-9, rounding)) + 1
 
     @property
-    def _axis(self) -> _Interval | _Grid:
+    def _axis(self) -> Interval | Grid:
         levels = self.levels
         if levels is None:
-            return _Interval(self.low, self.high, self.log)
-        return _Even(levels) if levels > 1 else _Fixed()
+            return Interval(self.low, self.high, self.log)
+        return Even(levels) if levels > 1 else Fixed()
 
     def _value(self, coordinate: Any) -> float:
         if self.continuous:
@@ -386,10 +247,10 @@ class Int(Param):
         return (self.high - self.low) // self.step + 1
 
     @property
-    def _axis(self) -> _Grid:
+    def _axis(self) -> Grid:
         if self.levels == 1:
-            return _Fixed()
-        return _LogInteger(self.low, self.levels) if self.log else _Even(self.levels)
+            return Fixed()
+        return LogInteger(self.low, self.levels) if self.log else Even(self.levels)
 
     def _value(self, coordinate: Any) -> int:
         return self.low + int(coordinate) * self.step
@@ -454,10 +315,10 @@ class Choice(Param):
         return len(self.options)
 
     @property
-    def _axis(self) -> _Grid:
+    def _axis(self) -> Grid:
         if self.levels == 1:
-            return _Fixed()
-        return _Even(self.levels) if self.ordered else _OneHot(self.levels)
+            return Fixed()
+        return Even(self.levels) if self.ordered else OneHot(self.levels)
 
     def _value(self, coordinate: Any) -> Scalar:
         return self.options[coordinate]

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from augury._errors import SpaceError
-from augury.space.params import FloatArray, IntArray
+from augury.space.axes import FloatArray, IntArray
 
 # Numbers handled at a time: small beside any pool that matters, large beside NumPy's overhead.
 _BLOCK = 2**17

@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from augury._errors import SpaceError
-from augury.space.params import FloatArray, IntArray, Param, Scalar, param_from_dict
+from augury.space.axes import FloatArray, IntArray
+from augury.space.params import Param, Scalar, param_from_dict
 
 _SOBOL_MAX_DIM = 21201  # the direction numbers that exist
 
