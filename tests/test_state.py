@@ -261,7 +261,7 @@ DAMAGES = [
     change(["trials", 0, "state"], "sleeping"),
     change(["trials", 0, "origin"], ...),
     change(["trials", 0, "info"], None),
-    change(["trials", 1], ...),
+    change(["trials", 0], ...),
     change(["trials", 1, "value"], 3.0),
     change(["order"], []),
     change(["order"], [0, 0]),
@@ -288,10 +288,10 @@ def test_a_damaged_state_is_refused_with_a_sentence(damage):
         Optimizer.from_json(json.dumps(content))
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["", "{", "null", "[]", "5", '"augury"', "NaN", saved()[:-20], "[" * 100_000, None, 7, b"\xff"],
-)
+NO_STATES = ["", "{", "null", "[]", "5", '"augury"', "NaN", saved()[:-20], "[" * 100_000, None, 7, b"\xff"]
+
+
+@pytest.mark.parametrize("text", NO_STATES, ids=range(len(NO_STATES)))
 def test_what_is_no_state_is_refused_with_a_sentence(text):
     with pytest.raises(DataError, match="a state must be text that to_json"):
         Optimizer.from_json(text)

@@ -1,6 +1,5 @@
 """Ask and tell."""
 
-import secrets
 import time
 import uuid
 import warnings
@@ -10,6 +9,7 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from augury import state
+from augury._checks import check_count, check_seed, check_value, one_of
 from augury._errors import AuguryError, DataError, SpaceExhausted, UnsupportedError
 from augury.algorithm import Algorithm, default_maximizer, resolve
 from augury.core.keys import KeyArray, Purpose, fold, generator, root_key
@@ -70,13 +70,13 @@ class Optimizer:
                 f"space must be a Space or a Pool; got {type(space).__name__}. "
                 "Write Space(x=Float(0.0, 1.0)), for example."
             )
-        _one_of("direction", direction, ("minimize", "maximize"))
-        _one_of("duplicates", duplicates, ("avoid", "allow"))
-        _one_of("device", device, ("cpu", "gpu"))
+        one_of("direction", direction, ("minimize", "maximize"))
+        one_of("duplicates", duplicates, ("avoid", "allow"))
+        one_of("device", device, ("cpu", "gpu"))
         self.space = space
         self.algorithm = resolve(algorithm).on(space)
         self.direction: Direction = direction
-        self.seed = _check_seed(seed)
+        self.seed = check_seed(seed)
         self.budget = check_count("budget", budget)
         self.initial: InitialDesign = parse_initial(initial, space, self.budget)
         self.duplicates: Duplicates = duplicates
@@ -274,7 +274,7 @@ class Optimizer:
         the worst value so far, and it never counts as best. Telling a trial again with the same
         outcome does nothing; a different one is a DataError.
         """
-        number = _check_value(value, failed)
+        number = check_value(value, failed)
         if failed or reason is not None:
             reason = str(reason or "told as failed")
         if isinstance(trial, Trial):
@@ -403,50 +403,6 @@ def last_tuning(n: int) -> int:
     every 2nd, 3rd, … observation, so that the cost per observation does not grow with the cube."""
     every = max(1, n // 64)
     return n // every * every
-
-
-def _one_of(name: str, value: object, options: tuple[str, ...]) -> None:
-    if value not in options:
-        allowed = " or ".join(f'"{option}"' for option in options)
-        raise UnsupportedError(f"{name} must be {allowed}; got {value!r}. Use one of them.")
-
-
-def _check_seed(seed: int | None) -> int:
-    if seed is None:
-        return secrets.randbits(32)
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**63:
-        raise UnsupportedError(
-            f"seed must be an int with 0 <= seed < 2**63; got {seed!r}. Use seed=0, or None."
-        )
-    return int(seed)
-
-
-def check_count(name: str, value: int | None) -> int | None:
-    """A whole number of at least 1, or None."""
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise UnsupportedError(
-            f"{name} must be a whole number of at least 1; got {value!r}. Use a larger number."
-        )
-    return int(value)
-
-
-def _check_value(value: Any, failed: bool) -> float | None:
-    if value is None:
-        if failed:
-            return None
-        raise DataError("tell needs a value; got None. Pass a number, or failed=True.")
-    try:
-        array = np.asarray(value)
-    except Exception as error:  # ragged lists, tensors on a device: whatever else a user may return
-        raise DataError(
-            f"a value must be one real number; got {type(value).__name__}. Pass float(value)."
-        ) from error
-    if array.dtype.kind not in "iuf" or array.size != 1:
-        got = f"shape {array.shape}" if array.dtype.kind in "iuf" else type(value).__name__
-        raise DataError(f"a value must be one real number; got {got}. Pass float(value).")
-    return float(array.reshape(()))
 
 
 def _same_outcome(trial: Trial, value: float | None, reason: str | None) -> bool:

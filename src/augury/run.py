@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from augury._checks import check_count
 from augury._errors import SpaceExhausted, UnsupportedError
 from augury.algorithm import Algorithm
 from augury.core.precision import Device
 from augury.maximizers import Domain
-from augury.optimizer import Direction, Duplicates, Optimizer, check_count
+from augury.optimizer import Direction, Duplicates, Optimizer
 from augury.progress import Progress
 from augury.trial import State, Trial
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from augury._errors import AuguryError, DataError, UnsupportedError
+from augury._errors import DataError, UnsupportedError
 from augury.algorithm import TABLE, Algorithm, resolve
 from augury.maximizers import Domain
 from augury.space import Pool, Space
@@ -105,7 +105,7 @@ def load(text: str, space: Domain | None, algorithm: str | Algorithm | None) -> 
             order=[int(number) for number in content["order"]],
             queue=[dict(params) for params in content["queue"]],
         )
-    except AuguryError:
+    except (DataError, UnsupportedError):
         raise
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise corrupt(f"{type(error).__name__}: {error}") from error

@@ -1,0 +1,55 @@
+"""Checks of arguments that several interfaces share."""
+
+import secrets
+from typing import Any
+
+import numpy as np
+
+from augury._errors import DataError, UnsupportedError
+
+
+def one_of(name: str, value: object, options: tuple[str, ...]) -> None:
+    """Refuse a value that is not among the options."""
+    if value not in options:
+        allowed = " or ".join(f'"{option}"' for option in options)
+        raise UnsupportedError(f"{name} must be {allowed}; got {value!r}. Use one of them.")
+
+
+def check_seed(seed: int | None) -> int:
+    """The seed as an int; a new one for None."""
+    if seed is None:
+        return secrets.randbits(32)
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**63:
+        raise UnsupportedError(
+            f"seed must be an int with 0 <= seed < 2**63; got {seed!r}. Use seed=0, or None."
+        )
+    return int(seed)
+
+
+def check_count(name: str, value: int | None) -> int | None:
+    """A whole number of at least 1, or None."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise UnsupportedError(
+            f"{name} must be a whole number of at least 1; got {value!r}. Use a larger number."
+        )
+    return int(value)
+
+
+def check_value(value: Any, failed: bool) -> float | None:
+    """A told value as a float; None only for a failure."""
+    if value is None:
+        if failed:
+            return None
+        raise DataError("tell needs a value; got None. Pass a number, or failed=True.")
+    try:
+        array = np.asarray(value)
+    except Exception as error:  # ragged lists, tensors on a device: whatever else a user may return
+        raise DataError(
+            f"a value must be one real number; got {type(value).__name__}. Pass float(value)."
+        ) from error
+    if array.dtype.kind not in "iuf" or array.size != 1:
+        got = f"shape {array.shape}" if array.dtype.kind in "iuf" else type(value).__name__
+        raise DataError(f"a value must be one real number; got {got}. Pass float(value).")
+    return float(array.reshape(()))
