@@ -42,6 +42,7 @@ from common import (
 
 SIZES = (50, 99, 100, 101, 200, 500, 1000, 2000)
 FIRST = 100  # observations at the beginning of the long run
+LIMIT = 1800  # seconds after which a part counts as hung
 FLAT = 0.05  # the change of the resident memory that still counts as none
 
 
@@ -130,7 +131,7 @@ def time_run(suggestions: int) -> dict[str, Any]:
 def apart(*options: str) -> dict[str, Any]:
     """What this script prints when it is run with these options."""
     command = [sys.executable, str(HERE / "growth.py"), *options]
-    finished = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    finished = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=LIMIT)
     result: dict[str, Any] = json.loads(finished.stdout.splitlines()[-1])
     return result
 

@@ -2,8 +2,8 @@
 
 The same six functions, initial designs and iterations as in random_grid_paper.py (section 5.1 of
 "Bayesian Optimization with Inexact Acquisition: Is Random Grid Search Sufficient?"), UCB with
-β_t = √log(t + 2) and t from 1, but Augury's default Gaussian process (Matérn 5/2 with one lengthscale per input,
-standardized outputs, all hyper-parameters learnt) and its solvers, which use exact gradients:
+β_t = √log(t + 2) and t from 1, but Augury's default Gaussian process (Matérn 5/2 with one lengthscale per
+input, standardized outputs, all hyper-parameters learnt) and its solvers, which use exact gradients:
 
 * random-grid: the best of 100·t uniform points;
 * multistart: L-BFGS from the best 8 of 512 points, a quarter of them around the best so far (the

@@ -90,6 +90,13 @@ def test_maximizing_is_minimizing_the_negative(name):
     assert up.trials[8].info["std"] == down.trials[8].info["std"]
 
 
+@pytest.mark.parametrize("unit", [2.0**-60, 2.0**40])
+def test_the_unit_of_the_values_does_not_matter(unit):
+    plain, scaled = (Optimizer(BOX, "gp-ucb", "maximize", seed=0, initial=4) for _ in range(2))
+    assert run(plain, 8) == run(scaled, 8, lambda params: unit * hill(params))
+    assert scaled.trials[7].info["std"] == unit * plain.trials[7].info["std"]
+
+
 def test_the_order_of_telling_belongs_to_the_history_and_the_hour_does_not(monkeypatch):
     def suggestion(order):
         opt = Optimizer(BOX, "gp-ei", "maximize", seed=0, initial=4)
@@ -194,14 +201,14 @@ def test_asking_on_without_values_falls_back_to_random_points():
 
 def test_enqueued_points_come_first_and_in_order():
     opt = Optimizer(LATTICE, "sobol", seed=0)
-    point = {"i": 2, "j": np.int64(1)}
-    opt.tell(point, 3.0)
-    for extra in (point, {"i": 0, "j": 0}, point):
+    first, second = {"i": 2, "j": 1}, {"i": 0, "j": 0}
+    opt.tell(first, 3.0)
+    for extra in (first, {"i": np.int64(2), "j": 1}, second):
         opt.enqueue(extra)
     asked = opt.ask(4)
-    assert [trial.params for trial in asked[:3]] == [{"i": 2, "j": 1}, {"i": 0, "j": 0}, {"i": 2, "j": 1}]
+    assert [trial.params for trial in asked[:3]] == [first, first, second]
     assert [trial.origin for trial in asked[:3]] == [Origin.ENQUEUED] * 3
-    assert asked[3].params not in [trial.params for trial in asked[:3]]
+    assert asked[3].params not in (first, second)
 
 
 def test_a_pending_point_keeps_others_away():
@@ -231,6 +238,16 @@ def test_no_point_of_a_finite_space_is_asked_twice(name):
     assert opt.best is last[0]
     opt.enqueue({"i": 1, "j": 1})
     assert opt.ask().params == {"i": 1, "j": 1}
+
+
+@pytest.mark.parametrize("name", ["gp-ei", "gp-ts"])
+def test_the_points_of_a_batch_are_different(name):
+    together, single = (Optimizer(LATTICE, name, "maximize", seed=0, initial=4) for _ in range(2))
+    run(together, 5)
+    run(single, 5)
+    batch = [trial.params for trial in together.ask(30)]
+    assert len({tuple(params.values()) for params in batch}) == len(batch) == 15
+    assert batch[:8] == [single.ask().params for _ in range(8)]
 
 
 @pytest.mark.parametrize("name", ["random", "gp-ucb"])
@@ -272,7 +289,7 @@ def test_a_space_of_one_point(name):
     run(opt, 1, lambda params: 1.0)
     with pytest.raises(SpaceExhausted, match="all 1 have been asked"):
         opt.ask()
-    noisy = Optimizer(space, name, seed=0, initial=2, duplicates="allow")
+    noisy = Optimizer(space, name, seed=0, initial=4, duplicates="allow")
     assert run(noisy, 4, lambda params: len(noisy.trials)) == [{"n": 3, "mode": "only"}] * 4
 
 

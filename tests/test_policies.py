@@ -1,4 +1,7 @@
-"""Each policy against a NumPy transcription of its paper, on a grid of the unit interval."""
+"""Each policy against a NumPy transcription of its paper, on a grid of the unit interval.
+
+Rows have a second column, always 0: then they share compiled code with the tests in two dimensions.
+"""
 
 import math
 
@@ -18,18 +21,24 @@ from augury.policies.ei import LogEIScore, log_h
 from augury.surrogates import GaussianProcess
 
 LENGTHSCALE, VARIANCE, NOISE = 0.15, 2.0, 0.05
-PROCESS = GaussianProcess(
-    kernel="se", lengthscale=LENGTHSCALE, variance=VARIANCE, noise=NOISE, standardize=False
-)
+PROCESS = GaussianProcess(lengthscale=LENGTHSCALE, variance=VARIANCE, noise=NOISE, standardize=False)
+
+
+def rows(x):
+    return np.column_stack([x, np.zeros(len(x))])
+
+
 GRID = np.linspace(0.0, 1.0, 101)
-POOL = Pool(GRID[:, None])
+POOL = Pool(rows(GRID))
 X = np.array([0.05, 0.3, 0.32, 0.7, 0.95])
 Y = np.array([0.2, 1.0, 0.9, -0.5, 0.4])
 KEY = root_key(7)
 
 
 def k(a, b):
-    return VARIANCE * np.exp(-0.5 * ((a[:, None] - b[None, :]) / LENGTHSCALE) ** 2)
+    """The Matérn-5/2 kernel."""
+    r = math.sqrt(5.0) * np.abs(a[:, None] - b[None, :]) / LENGTHSCALE
+    return VARIANCE * (1.0 + r + r * r / 3.0) * np.exp(-r)
 
 
 def predict(x, y, at):
@@ -42,7 +51,7 @@ def predict(x, y, at):
 
 @pytest.fixture(scope="module")
 def posterior():
-    return PROCESS.fit(Data.of(X[:, None], Y), key=KEY).posterior
+    return PROCESS.fit(Data.of(rows(X), Y), key=KEY).posterior
 
 
 def choose(policy, posterior, *, t=1, count=1, pending=(), key=KEY):
@@ -54,7 +63,7 @@ def choose(policy, posterior, *, t=1, count=1, pending=(), key=KEY):
 
     picks = policy.choose(
         posterior,
-        np.reshape(pending, (-1, 1)),
+        rows(pending),
         posterior.incumbent(),
         t=t,
         maximize=maximize,
@@ -94,9 +103,9 @@ def test_ucb_is_algorithm_1(posterior, schedule, t, beta):
 
 def test_information_gain_grows_with_the_data(posterior):
     schedule = InformationGain()
-    more = PROCESS.fit(Data.of(np.append(X, 0.5)[:, None], np.append(Y, 0.0)), key=KEY).posterior
+    more = PROCESS.fit(Data.of(rows(np.append(X, 0.5)), np.append(Y, 0.0)), key=KEY).posterior
     assert schedule(1, more) > schedule(1, posterior)
-    nothing = PROCESS.fit(Data.of(np.empty((0, 1)), np.empty(0)), key=KEY).posterior
+    nothing = PROCESS.fit(Data.of(np.empty((0, 2)), np.empty(0)), key=KEY).posterior
     assert schedule(1, nothing) == pytest.approx(1.0 + 0.1 * math.sqrt(2.0 * (1.0 + math.log(10.0))))
 
 
@@ -121,9 +130,9 @@ def test_a_ucb_batch_takes_the_means_of_its_points_as_observed(posterior):
 
 def test_pending_points_shrink_the_variance_around_them(posterior):
     first, _ = choose(UCB(2.0), posterior)
-    after = posterior.condition(GRID[first][:, None])
-    np.testing.assert_allclose(after.mean(GRID[:, None]), posterior.mean(GRID[:, None]), atol=1e-6)
-    assert after.var(GRID[first][:, None])[0] < 0.1 * posterior.var(GRID[first][:, None])[0]
+    after = posterior.condition(rows(GRID[first]))
+    np.testing.assert_allclose(after.mean(rows(GRID)), posterior.mean(rows(GRID)), atol=1e-6)
+    assert after.var(rows(GRID[first]))[0] < 0.1 * posterior.var(rows(GRID[first]))[0]
     again, _ = choose(UCB(2.0), posterior, pending=GRID[first])
     assert abs(GRID[again[0]] - GRID[first[0]]) > 0.05
     batch, _ = choose(UCB(2.0), posterior, count=2)
@@ -189,9 +198,9 @@ def test_log_h_extends_to_the_far_tail():
 
 @pytest.mark.parametrize("incumbent", [-1.0, 0.9, 3.0])
 def test_ei_is_the_expected_improvement(posterior, incumbent):
-    rows = np.array([[0.0], [0.31], [0.5]])
-    scores = values(LogEIScore(posterior, np.asarray(incumbent)), rows)
-    for row, score in zip(rows, scores, strict=True):
+    places = rows(np.array([0.0, 0.31, 0.5]))
+    scores = values(LogEIScore(posterior, np.asarray(incumbent)), places)
+    for row, score in zip(places, scores, strict=True):
         normal = stats.norm(posterior.mean(row), np.sqrt(posterior.var(row)))
         upper = max(incumbent, float(normal.mean())) + 20.0 * float(normal.std())
         expected, _ = integrate.quad(
@@ -217,7 +226,7 @@ def test_ei_is_algorithm_ego_with_pending_points(posterior):
 
 def test_the_incumbent_is_a_mean_and_not_a_noisy_value():
     lucky = np.array([0.0, 0.0, 3.0, 0.0])  # one of four observations of the same point
-    noisy = PROCESS.fit(Data.of(np.full((4, 1), 0.5), lucky), key=KEY).posterior
+    noisy = PROCESS.fit(Data.of(rows(np.full(4, 0.5)), lucky), key=KEY).posterior
     _, picks = choose(EI(), noisy)
     assert picks.info[0]["incumbent"] == pytest.approx(0.75, rel=0.05)
 
@@ -233,18 +242,18 @@ def drawn(policy, posterior, numbers):
         scores.append(score)
 
     keys = [fold(KEY, number) for number in numbers]
-    nobody = np.empty((0, 1))
+    nobody = np.empty((0, 2))
     policy.choose(posterior, nobody, None, t=1, maximize=maximize, candidates=None, keys=keys)
     return scores
 
 
 def at(score, x):
-    return values(score, np.array([[x]]))[0]
+    return values(score, np.array([[x, 0.0]]))[0]
 
 
 def test_thompson_maximizes_a_draw_of_its_own_for_every_point(posterior):
     scores = drawn(Thompson(), posterior, range(3))
-    on_grid = np.array([values(score, GRID[:, None]) for score in scores])
+    on_grid = np.array([values(score, rows(GRID)) for score in scores])
     assert np.abs(on_grid[0] - on_grid[1]).max() > 0.1
     assert np.abs(on_grid[1] - on_grid[2]).max() > 0.1
     indices, picks = choose(Thompson(), posterior, count=3)
@@ -261,12 +270,12 @@ def test_thompson_draws_do_not_depend_on_the_batch_or_on_pending_points(posterio
 
 def test_thompson_picks_a_point_as_often_as_it_is_the_best(posterior):
     corners = np.array([0.0, 0.2, 0.4, 0.6, 0.85, 1.0])
-    pool, draws = Pool(corners[:, None]), 300
+    draws = 200
     counts = np.zeros(len(corners))
     for number in range(draws):
         path = posterior.sample(key=fold(KEY, 100, number))
-        counts[np.argmax(path(pool.rows(0, 6)))] += 1
-    mean, covariance = posterior.joint(corners[:, None])
+        counts[np.argmax(path(rows(corners)))] += 1
+    mean, covariance = posterior.joint(rows(corners))
     exact = np.random.default_rng(0).multivariate_normal(mean, covariance, size=100_000)
     p = np.bincount(exact.argmax(1), minlength=len(corners)) / 100_000
     error = np.sqrt(p * (1 - p) / draws) + 1.0 / draws
@@ -287,22 +296,21 @@ def test_the_enlarged_draw_is_its_formula(posterior):
 
 
 def test_enlarged_draws_have_the_standard_deviation_of_theorem_4(posterior):
-    draws = [at(score, 0.5) for score in drawn(Thompson(2.0, eta=0.5, B=1.0), posterior, range(400))]
+    draws = [at(score, 0.5) for score in drawn(Thompson(2.0, eta=0.5, B=1.0), posterior, range(200))]
     mean, var = predict(X, Y, np.array([0.5]))
     deviation = 2.0 * math.sqrt(var[0]) + 1.0
-    assert np.mean(draws) == pytest.approx(mean[0], abs=4.0 * deviation / math.sqrt(400))
-    assert np.std(draws) == pytest.approx(deviation, rel=0.15)
+    assert np.mean(draws) == pytest.approx(mean[0], abs=4.0 * deviation / math.sqrt(200))
+    assert np.std(draws) == pytest.approx(deviation, rel=0.2)
 
 
 def test_an_enlarged_draw_does_not_depend_on_the_unit_of_the_values(posterior):
     unit = 1e-9
     small = GaussianProcess(
-        kernel="se",
         lengthscale=LENGTHSCALE,
         variance=VARIANCE * unit**2,
         noise=NOISE * unit**2,
         standardize=False,
-    ).fit(Data.of(X[:, None], Y * unit), key=KEY)
+    ).fit(Data.of(rows(X), Y * unit), key=KEY)
     (here,) = drawn(Thompson(2.0, eta=0.5, B=1.0), posterior, [3])
     (there,) = drawn(Thompson(2.0, eta=0.5, B=unit), small.posterior, [3])
     for x in (0.31, 0.5):

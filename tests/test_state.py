@@ -288,7 +288,20 @@ def test_a_damaged_state_is_refused_with_a_sentence(damage):
         Optimizer.from_json(json.dumps(content))
 
 
-NO_STATES = ["", "{", "null", "[]", "5", '"augury"', "NaN", saved()[:-20], "[" * 100_000, None, 7, b"\xff"]
+NO_STATES = [
+    "",
+    "{",
+    "null",
+    "[]",
+    "5",
+    '"augury"',
+    "NaN",
+    saved()[:-20],
+    "[" * 100_000,
+    None,
+    7,
+    b"\xff",
+]
 
 
 @pytest.mark.parametrize("text", NO_STATES, ids=range(len(NO_STATES)))

@@ -304,8 +304,8 @@ class Optimizer:
             self._history.finish(own, value, reason)
         elif not _same_outcome(own, value, reason):
             raise DataError(
-                f"trial {own.number} must be told once; it was told {own.value} and now {value}. "
-                "Tell the params as a dict to add a second observation."
+                f"trial {own.number} must be told one outcome; got {_outcome(value)} after "
+                f"{_outcome(own.value)}. Tell the params as a dict to add a second observation."
             )
         if trial is not own:  # the caller's copy, from before a JSON round trip
             trial.value, trial.state, trial.reason = own.value, own.state, own.reason
@@ -403,6 +403,10 @@ def last_tuning(n: int) -> int:
     every 2nd, 3rd, … observation, so that the cost per observation does not grow with the cube."""
     every = max(1, n // 64)
     return n // every * every
+
+
+def _outcome(value: float | None) -> str:
+    return "a failure" if value is None else str(value)
 
 
 def _same_outcome(trial: Trial, value: float | None, reason: str | None) -> bool:

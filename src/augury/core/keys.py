@@ -36,8 +36,11 @@ def fold(key: KeyArray, *numbers: int) -> KeyArray:
     """The key derived from `key` by `numbers`, in order."""
     with computing():
         for number in numbers:
-            key = jax.random.fold_in(key, number)
+            key = _fold_in(key, number)
         return key
+
+
+_fold_in = jax.jit(jax.random.fold_in)  # compiled once; the plain function compiles piece by piece
 
 
 def generator(key: KeyArray) -> Generator:

@@ -17,7 +17,6 @@ from typing import Any, Literal, TypeVar
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
@@ -27,6 +26,7 @@ Device = Literal["cpu", "gpu"]
 
 _state = threading.local()
 _setup_lock = threading.Lock()
+_blas_owner = threading.RLock()  # held by the thread that has set the number of BLAS threads
 
 
 @functools.cache
@@ -34,6 +34,28 @@ def _blas() -> ThreadpoolController:
     import scipy.linalg  # noqa: F401 - loads the BLAS whose threads JAX's LAPACK calls run on
 
     return ThreadpoolController().select(user_api="blas")
+
+
+def _threads() -> int:
+    """How many threads BLAS uses now."""
+    return max((library["num_threads"] for library in _blas().info()), default=1)
+
+
+@contextmanager
+def _blas_threads(limit: int) -> Iterator[None]:
+    """Limit BLAS to so many threads, unless another Python thread has just done so.
+
+    The setting belongs to the whole process. Contexts of two Python threads may overlap without being
+    nested: if each restored what it found, the process would be left with the limit of the other.
+    """
+    if not _blas_owner.acquire(blocking=False):
+        yield
+        return
+    try:
+        with _blas().limit(limits=limit):
+            yield
+    finally:
+        _blas_owner.release()
 
 
 @functools.cache
@@ -53,12 +75,12 @@ def _use_compilation_cache() -> None:
     config: Any = jax.config
     if config.jax_compilation_cache_dir is not None or not config.jax_enable_compilation_cache:
         return
-    root = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
-    folder = pathlib.Path(root) / "augury" / "xla"
     try:
+        root = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
+        folder = pathlib.Path(root) / "augury" / "xla"
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    except OSError:
-        return  # a read-only home costs compile time, nothing else
+    except (OSError, RuntimeError):
+        return  # no home, or a read-only one, costs compile time, nothing else
     config.update("jax_compilation_cache_dir", str(folder))
     config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 
@@ -72,9 +94,11 @@ def computing(device: Device = "cpu", *, single_thread: bool = True) -> Iterator
     """
     with _setup_lock:
         _use_compilation_cache()
-        all_threads = _threads()
-    with _blas().limit(limits=1 if single_thread else all_threads):
-        if getattr(_state, "entered", False):
+    outermost = not getattr(_state, "entered", False)
+    if outermost:
+        _state.threads = _threads()
+    with _blas_threads(1 if single_thread else _state.threads):
+        if not outermost:
             yield
             return
         _state.entered = True
@@ -83,12 +107,6 @@ def computing(device: Device = "cpu", *, single_thread: bool = True) -> Iterator
                 yield
         finally:
             _state.entered = False
-
-
-@functools.cache
-def _threads() -> int:
-    """How many threads BLAS uses when it is left alone."""
-    return max((library["num_threads"] for library in _blas().info()), default=1)
 
 
 def is_traced(*trees: Any) -> bool:
@@ -117,17 +135,7 @@ def public(method: F) -> F:
         if is_traced(self, args, kwargs):
             return method(self, *args, **kwargs)
         with computing():
-            return to_numpy(compiled(self, *to_double(args), **to_double(kwargs)))
+            arrays = {name: np.asarray(a, dtype=np.float64) for name, a in kwargs.items()}
+            return to_numpy(compiled(self, *(np.asarray(a, dtype=np.float64) for a in args), **arrays))
 
     return wrapper  # type: ignore[return-value]
-
-
-def to_double(tree: Any) -> Any:
-    """Lists, scalars and arrays of numbers as float64 arrays; random keys as they are."""
-
-    def convert(leaf: Any) -> Any:
-        if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
-            return leaf
-        return np.asarray(leaf, dtype=np.float64)
-
-    return jax.tree.map(convert, tree, is_leaf=lambda leaf: isinstance(leaf, list))

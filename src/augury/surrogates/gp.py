@@ -34,6 +34,7 @@ from augury.surrogates.kernels import Kernel, KernelName, kernel_class
 
 LARGEST_JOINT_DRAW = 5000
 LARGEST_SMALL_MATRIX = 1024  # above it, BLAS threads help
+SMALLEST_SCALE, LARGEST_SCALE = 1e-150, 1e150  # of values: variances are their squares
 
 
 @dataclass(frozen=True)
@@ -94,8 +95,8 @@ class GaussianProcess:
     def tune(self, data: Data, *, key: KeyArray) -> Tuned:
         """The hyper-parameters of largest posterior density (MAP), from several starts."""
         rng = generator(key)
+        shift, scale = standardization(data, self.standardize)  # of all data, as in `fit`
         data = self._subset(data, rng)
-        shift, scale = standardization(data, self.standardize)
         targets = np.where(data.mask, (data.y - shift) / scale, 0.0)
         with computing(single_thread=len(data.x) <= LARGEST_SMALL_MATRIX):
             tuned = tune(
@@ -104,6 +105,7 @@ class GaussianProcess:
                 targets,
                 data.mask,
                 self.groups(data),
+                np.asarray(data.groups.max(initial=0) + 1.0),
                 self._limits(data, scale),
                 draw_starts(data.dim, rng),
             )
@@ -128,7 +130,7 @@ class GaussianProcess:
                 )
             )
         info = describe(tuned, hyper, self.groups(data), scale, jitter)
-        return Fit(posterior, fit_status(posterior.alpha, jitter), info)
+        return Fit(posterior, fit_status(posterior.alpha, scale, jitter), info)
 
     def groups(self, data: Data) -> np.ndarray:
         """Which columns share a lengthscale."""
@@ -176,14 +178,15 @@ def standardization(data: Data, wanted: bool = True) -> tuple[float, float]:
     y = data.y[data.mask]
     if not wanted or len(y) == 0:
         return 0.0, 1.0
-    spread = float(y.std())
-    negligible = 1e-12 * max(1.0, float(np.abs(y).max()))
-    return float(y.mean()), spread if spread > negligible else 1.0
+    with np.errstate(over="ignore"):  # then the scale is infinite and the fit has failed
+        spread = float(y.std())
+    rounding = 1e-12 * float(np.abs(y).max())  # what it leaves of equal values
+    return float(y.mean()), spread if spread > max(rounding, SMALLEST_SCALE) else 1.0
 
 
-def fit_status(solution: np.ndarray, jitter: float) -> Status:
-    """How a linear solve went."""
-    if not np.isfinite(solution).all():
+def fit_status(solution: np.ndarray, scale: float, jitter: float) -> Status:
+    """How a linear solve went, in units whose square must be a number too."""
+    if not np.isfinite(solution).all() or scale > LARGEST_SCALE:
         return Status.FAILED
     return Status.OK if jitter == 0.0 else Status.JITTERED
 
@@ -249,7 +252,7 @@ class GPPosterior(Posterior):
     def sample(self, *, key: KeyArray) -> "GPPath":
         """A path by Matheron's rule: a prior draw of random features plus its exact update.
 
-            f(x) = φ(x)ᵀw + k(x)ᵀ(K + noise·I)⁻¹(y − Φw − ε),   w ~ N(0, I), ε ~ N(0, noise·I)
+            f(x) = φ(x)ᵀw + k(x)ᵀ(K + nugget·I)⁻¹(y − Φw − ε),   w ~ N(0, I), ε ~ N(0, nugget·I)
 
         Reference: Wilson et al. (2020), "Efficiently sampling functions from Gaussian process
         posteriors", eq. 13.
@@ -257,7 +260,7 @@ class GPPosterior(Posterior):
         rng = generator(key)
         features = draw_features(self.kernel, self.features, rng)
         weights = rng.standard_normal(self.features)
-        epsilon = rng.standard_normal(len(self.y)) * np.sqrt(self.noise)
+        epsilon = rng.standard_normal(len(self.y)) * np.sqrt(self.nugget)
         with computing():
             return to_numpy(_sample(self, features, weights, epsilon))
 
@@ -294,9 +297,9 @@ class GPPosterior(Posterior):
         return float(self.shift + self.scale * np.max(fitted[mask]))
 
     def information_gain(self) -> float:
-        """½ log det(I + K/noise) = Σ log L_ii − (n/2) log noise."""
+        """½ log det(I + K/nugget) = Σ log L_ii − (n/2) log nugget."""
         diagonal = np.diagonal(np.asarray(self.L_inverse))[np.asarray(self.mask)]
-        return float(-np.log(diagonal).sum() - 0.5 * len(diagonal) * np.log(self.noise))
+        return float(-np.log(diagonal).sum() - 0.5 * len(diagonal) * np.log(self.nugget))
 
     @property
     def noise_std(self) -> float:

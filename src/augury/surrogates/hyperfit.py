@@ -26,9 +26,9 @@ from augury.core.descent import Descent, descend
 from augury.core.linalg import gaussian_nll
 from augury.surrogates.kernels import Kernel
 
-CANDIDATES = 8  # starting points that are looked at
-STARTS = 2  # the best of them, from which the search descends
+CANDIDATES = 4  # starting points of each kind that are looked at; the search descends from the best
 SPREAD = np.array([0.0, -0.6, 0.6])  # the first candidates: the prior's centre, shorter, longer
+NOISY = 3.0  # prior deviations by which the second kind's noise is larger
 BASE_JITTER = 1e-8  # always on the diagonal of a standardized covariance
 
 
@@ -60,10 +60,8 @@ class Tuned(eqx.Module):
     converged: Bool[Array, ""]
 
 
-def prior(groups: Int[Array, " D"]) -> tuple[Hyper, Hyper]:
+def prior(dim: int, parameters: Float[Array, ""]) -> tuple[Hyper, Hyper]:
     """Means and standard deviations of the normal priors on the logarithms."""
-    dim = groups.shape[0]
-    parameters = jnp.maximum(jnp.max(groups, initial=0) + 1.0, 1.0)
     mean = Hyper(
         jnp.full(dim, jnp.sqrt(2.0) - 3.0 + 0.5 * jnp.log(parameters)),
         jnp.zeros(()),
@@ -91,16 +89,19 @@ def build(kind: type[Kernel], hyper: Hyper, groups: Int[Array, " D"]) -> tuple[K
     return kernel, jnp.exp(hyper.log_noise)
 
 
-def draw_starts(dim: int, rng: Generator) -> Float[np.ndarray, "candidates p"]:
-    """Starting points in units of the prior.
+def draw_starts(dim: int, rng: Generator) -> Float[np.ndarray, "kinds candidates p"]:
+    """Starting points in units of the prior, of two kinds.
 
-    The first move all lengthscales together; the others are draws from the prior shrunk by half,
-    since its tails are wide and of little use as starts.
+    A density often has one mode that explains the data by the function and one that explains them
+    by noise (Rasmussen & Williams, section 5.4.1): the second kind starts with large noise. Of each
+    kind, the first candidates move all lengthscales together; the last are draws from the prior
+    shrunk by half, since its tails are wide and of little use as starts.
     """
-    together = np.zeros((len(SPREAD), dim + 2))
-    together[:, :-2] = SPREAD[:, None]
-    drawn = 0.5 * rng.standard_normal((CANDIDATES - len(SPREAD), dim + 2))
-    return np.concatenate([together, drawn])
+    starts = np.zeros((2, CANDIDATES, dim + 2))
+    starts[:, : len(SPREAD), :-2] = SPREAD[:, None]
+    starts[:, len(SPREAD) :] = 0.5 * rng.standard_normal((2, CANDIDATES - len(SPREAD), dim + 2))
+    starts[1, :, -1] += NOISY
+    return starts
 
 
 @eqx.filter_jit
@@ -110,14 +111,17 @@ def tune(
     y: Float[Array, " n"],
     mask: Bool[Array, " n"],
     groups: Int[Array, " D"],
+    parameters: Float[Array, ""],
     limits: Limits,
-    starts: Float[Array, "candidates p"],
+    starts: Float[Array, "kinds candidates p"],
 ) -> Tuned:
     """The hyper-parameters of largest posterior density for standardized `y`.
 
-    `starts` are in prior standard deviations from the prior's centre, see :func:`draw_starts`.
+    `groups` tells which columns share a lengthscale, `parameters` is the prior's P (also where all
+    columns share one). `starts` are in prior standard deviations from the prior's centre, see
+    :func:`draw_starts`.
     """
-    mean, std = prior(groups)
+    mean, std = prior(x.shape[1], parameters)
 
     def pack(hyper: Hyper) -> Array:
         return jnp.append(hyper.log_lengthscale, jnp.stack([hyper.log_variance, hyper.log_noise]))
@@ -133,18 +137,20 @@ def tune(
         kernel, noise = build(kind, unpack(centre + width * z), groups)
         return gaussian_nll(covariance(kernel, noise, x, mask), y) + 0.5 * z @ z
 
-    candidates = jnp.clip(starts, lower, upper)
-    losses = jax.lax.map(lambda z: loss(z, None), candidates)
-    order = jnp.argsort(jnp.where(jnp.isnan(losses), jnp.inf, losses))
+    def best_candidate(candidates: Array) -> Array:
+        losses = jax.lax.map(lambda z: loss(z, None), candidates)
+        return candidates[jnp.argmin(jnp.where(jnp.isnan(losses), jnp.inf, losses))]
 
     def refine(start: Array) -> Descent:
-        # A search gains some hundred units of log density; a hundredth changes no suggestion.
+        # Relative to what a search gains, some hundred units: a hundredth changes no suggestion.
         return descend(
             loss, start, lower, upper,
-            max_evaluations=80, gradient_tolerance=1e-4, value_tolerance=1e-5,
+            max_evaluations=80, gradient_tolerance=1e-5, value_tolerance=1e-6,
         )  # fmt: skip
 
-    ends = jax.vmap(refine)(candidates[order[:STARTS]])
+    # One after the other: the time goes into factorizations, of which `vmap` would make no fewer, and
+    # batches of large ones were seen to hang in XLA (jaxlib 0.10.2, batch of 2, 512×512).
+    ends = jax.lax.map(lambda kind: refine(best_candidate(kind)), jnp.clip(starts, lower, upper))
     best = jnp.argmin(ends.value)
     hyper = unpack(centre + width * ends.x[best])
     return Tuned(hyper, -ends.value[best], ends.evaluations.sum(), ends.converged[best])

@@ -16,7 +16,7 @@ from augury.core.precision import computing, public, to_numpy
 from augury.surrogates.base import Capability, Fit, Path, Posterior, new_observations
 from augury.surrogates.features import Features, draw_features
 from augury.surrogates.gp import GaussianProcess, describe, fit_status, standardization
-from augury.surrogates.hyperfit import Tuned, build
+from augury.surrogates.hyperfit import Tuned, build, diagonal
 from augury.surrogates.kernels import kernel_class
 
 
@@ -63,21 +63,23 @@ class FourierProcess:
         with computing(single_thread=False):
             kernel, noise = to_numpy(build(kernel_class(self.process.kernel), hyper, groups))
             features = draw_features(kernel, self.features, generator(key))
-            fitted = _fit(features, noise, data, np.asarray(shift), np.asarray(scale))
+            nugget = np.asarray(diagonal(kernel, noise))
+            fitted = _fit(features, noise, nugget, data, np.asarray(shift), np.asarray(scale))
             posterior, jitter = to_numpy(fitted)
         info = describe(tuned, hyper, groups, scale, jitter)
         info |= {"features": self.features, "starved": data.n > self.features // 2}
-        return Fit(posterior, fit_status(posterior.weights, jitter), info)
+        return Fit(posterior, fit_status(posterior.weights, scale, jitter), info)
 
 
 class FourierPosterior(Posterior):
-    """The posterior of the weights, held as the inverse factor of A."""
+    """The posterior of the weights, held as a root of its covariance."""
 
     features: Features
     noise: Float[Array, ""]
+    nugget: Float[Array, ""]  # the noise and a little jitter, as in the exact process
     weights: Float[Array, " M"]  # their mean
-    A: Float[Array, "M M"]
-    L_inverse: Float[Array, "M M"]  # of A = LLᵀ
+    root: Float[Array, "M M"]  # RᵀR = A⁻¹
+    gain: Float[Array, ""]  # ½ log det(A/nugget)
     x: Float[Array, "capacity D"]  # observed, for the incumbent
     mask: Bool[Array, " capacity"]
     shift: Float[Array, ""]
@@ -90,15 +92,15 @@ class FourierPosterior(Posterior):
 
     @public
     def var(self, x: Float[Array, "*n D"]) -> Float[Array, "*n"]:
-        """σ²(x) = noise · φ(x)ᵀA⁻¹φ(x)."""
-        half = self.features(x) @ self.L_inverse.T
-        return self.scale**2 * self.noise * (half * half).sum(-1)
+        """σ²(x) = nugget · φ(x)ᵀA⁻¹φ(x)."""
+        half = self.features(x) @ self.root.T
+        return self.scale**2 * self.nugget * (half * half).sum(-1)
 
     @public
     def joint(self, xs: Float[Array, "m D"]) -> tuple[Float[Array, " m"], Float[Array, "m m"]]:
         """Mean and covariance at several points."""
-        half = self.features(xs) @ self.L_inverse.T
-        return self.mean(xs), self.scale**2 * self.noise * half @ half.T
+        half = self.features(xs) @ self.root.T
+        return self.mean(xs), self.scale**2 * self.nugget * half @ half.T
 
     def sample(self, *, key: KeyArray) -> "FeaturePath":
         """φ(x)ᵀw with w drawn from its posterior."""
@@ -107,20 +109,19 @@ class FourierPosterior(Posterior):
             return to_numpy(_sample(self, z))
 
     def condition(self, xs: np.ndarray, ys: np.ndarray | None = None) -> "FourierPosterior":
-        """A rank-m update of A and one new factorization, O(M³) for all points together."""
+        """A rank-one update of the root per new point, O(M²) each."""
         xs, values = new_observations(xs, ys)
         if len(xs) == 0:
             return self
-        rows = bucket(len(xs))
-        with computing(single_thread=False):
-            updated = _update(self, pad(xs, rows), pad(values, rows), np.arange(rows) < len(xs))
-            seen = np.concatenate([np.asarray(self.x)[np.asarray(self.mask)], xs])
-            capacity = bucket(len(seen))
-            return eqx.tree_at(
-                lambda p: (p.x, p.mask),
-                to_numpy(updated),
-                (pad(seen, capacity), np.arange(capacity) < len(seen)),
-            )
+        with computing():
+            posterior = self
+            for x, y in zip(xs, values, strict=True):
+                # one at a time: then four points together give the same bits as one by one
+                posterior = to_numpy(_update(posterior, x, y))
+        seen = np.concatenate([np.asarray(self.x)[np.asarray(self.mask)], xs])
+        capacity = bucket(len(seen))
+        room = pad(seen, capacity), np.arange(capacity) < len(seen)
+        return eqx.tree_at(lambda p: (p.x, p.mask), posterior, room)
 
     def incumbent(self) -> float:
         """The largest posterior mean at the observed points; the prior mean without any."""
@@ -130,9 +131,8 @@ class FourierPosterior(Posterior):
         return float(np.max(self.mean(np.asarray(self.x))[mask]))
 
     def information_gain(self) -> float:
-        """½ log det(I + ΦΦᵀ/noise) = ½ log det(A/noise)."""
-        diagonal = np.diagonal(np.asarray(self.L_inverse))
-        return float(-np.log(diagonal).sum() - 0.5 * len(diagonal) * np.log(self.noise))
+        """½ log det(I + ΦΦᵀ/nugget) = ½ log det(A/nugget)."""
+        return float(self.gain)
 
     @property
     def noise_std(self) -> float:
@@ -156,32 +156,43 @@ class FeaturePath(Path):
 
 @eqx.filter_jit
 def _fit(
-    features: Features, noise: Array, data: Data, shift: Array, scale: Array
+    features: Features, noise: Array, nugget: Array, data: Data, shift: Array, scale: Array
 ) -> tuple[FourierPosterior, Array]:
     Phi = jnp.where(data.mask[:, None], features(data.x), 0.0)
     y = jnp.where(data.mask, (data.y - shift) / scale, 0.0)
-    A = square(Phi) + noise * jnp.eye(features.count)
-    L, jitter = cholesky(A)
-    L_inverse = inverse_factor(L)
-    weights = L_inverse.T @ (L_inverse @ (Phi.T @ y))
+    L, jitter = cholesky(square(Phi) + nugget * jnp.eye(features.count))
+    nugget = nugget + jitter
+    root = inverse_factor(L)
+    weights = root.T @ (root @ (Phi.T @ y))
+    gain = jnp.log(jnp.diagonal(L)).sum() - 0.5 * features.count * jnp.log(nugget)
     x, mask, noise = jnp.asarray(data.x), jnp.asarray(data.mask), jnp.asarray(noise)
-    shift, scale = jnp.asarray(shift), jnp.asarray(scale)
-    return FourierPosterior(features, noise, weights, A, L_inverse, x, mask, shift, scale), jitter
+    posterior = FourierPosterior(
+        features, noise, nugget, weights, root, gain, x, mask, jnp.asarray(shift), jnp.asarray(scale)
+    )
+    return posterior, jitter
 
 
 @eqx.filter_jit
 def _sample(p: FourierPosterior, z: Array) -> FeaturePath:
-    weights = p.weights + jnp.sqrt(p.noise) * (p.L_inverse.T @ z)
+    weights = p.weights + jnp.sqrt(p.nugget) * (p.root.T @ z)
     return FeaturePath(p.features, weights, p.shift, p.scale)
 
 
 @eqx.filter_jit
-def _update(p: FourierPosterior, xs: Array, ys: Array, mask: Array) -> FourierPosterior:
-    Phi = jnp.where(mask[:, None], p.features(xs), 0.0)
-    observed = jnp.where(jnp.isnan(ys), Phi @ p.weights, (ys - p.shift) / p.scale)
-    A = p.A + square(Phi)
-    L, _ = cholesky(A)
-    L_inverse = inverse_factor(L)
-    projected = p.A @ p.weights + Phi.T @ jnp.where(mask, observed, 0.0)  # Φᵀy of all data
-    weights = L_inverse.T @ (L_inverse @ projected)
-    return eqx.tree_at(lambda q: (q.A, q.L_inverse, q.weights), p, (A, L_inverse, weights))
+def _update(p: FourierPosterior, x: Array, y: Array) -> FourierPosterior:
+    """One more observation, A' = A + φφᵀ: with u = Rφ and s = uᵀu,
+
+        R' = R − u(uᵀR) / (1 + s + √(1 + s)),   w' = w + Rᵀu (y − φᵀw) / (1 + s)
+
+    Reference: Potter's square-root update; Bierman (1977), "Factorization methods for discrete
+    sequential estimation", section II.5.
+    """
+    phi = p.features(x)
+    u = p.root @ phi
+    s = u @ u
+    surprise = jnp.where(jnp.isnan(y), 0.0, (y - p.shift) / p.scale - phi @ p.weights)
+    back = u @ p.root
+    root = p.root - jnp.outer(u, back) / (1.0 + s + jnp.sqrt(1.0 + s))
+    weights = p.weights + back * (surprise / (1.0 + s))
+    gain = p.gain + 0.5 * jnp.log1p(s)
+    return eqx.tree_at(lambda q: (q.root, q.weights, q.gain), p, (root, weights, gain))
