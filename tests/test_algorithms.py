@@ -3,6 +3,8 @@
 import json
 import math
 
+import jax
+import numpy as np
 import pytest
 
 import augury
@@ -10,7 +12,7 @@ from augury import Algorithm, Choice, Float, Int, Optimizer, Pool, Space, Unsupp
 from augury.algorithm import MAXIMIZERS, POLICIES, SURROGATES, default_maximizer, resolve
 from augury.maximizers import Exhaustive, Mixed, MultiStart, RandomGrid
 from augury.policies import UCB
-from augury.surrogates import Capability, GaussianProcess
+from augury.surrogates import Capability, Fit, GaussianProcess, Path, Status
 from augury.trial import Origin
 
 MIXED = Space(
@@ -90,7 +92,29 @@ class PathsOnly:
         return None
 
     def fit(self, data, *, key, tuned=None):
-        raise NotImplementedError
+        return Fit(OnePath(), Status.OK)
+
+
+class OnePath:
+    """What :class:`PathsOnly` believes: one function, in NumPy, without a gradient."""
+
+    def sample(self, *, key):
+        return Bowl()
+
+
+class Bowl(Path):
+    def __call__(self, x):
+        shape = jax.ShapeDtypeStruct((), np.float64)
+        return jax.pure_callback(lambda x: -((x - 0.3) ** 2).sum(), shape, x, vmap_method="sequential")
+
+
+def test_a_surrogate_of_paths_without_gradients_can_be_asked():
+    opt = Optimizer(BOX, Algorithm(PathsOnly(), "thompson", RandomGrid(size=30)), seed=0, initial=1)
+    opt.tell(opt.ask(), 1.0)
+    trial = opt.ask()
+    assert 0.0 < trial.info["eta"] < 1.0
+    assert "mean" not in trial.info
+    assert opt.recommend() is opt.trials[0]
 
 
 def test_parts_that_do_not_fit_are_refused_when_they_are_joined():

@@ -134,8 +134,12 @@ def test_a_trial_of_before_is_known_after():
     restored = Optimizer.from_json(opt.to_json())
     told = restored.tell(trial, 2.0)
     assert told is restored.trials[0]
-    assert (trial.value, trial.state) == (2.0, State.COMPLETE)
+    assert (told.value, told.state) == (2.0, State.COMPLETE)
     assert opt.trials[0] is trial
+    assert trial.state is State.PENDING  # the original has not been told
+    opt.tell(trial, 2.0)
+    assert opt.best is trial
+    assert opt.to_json() == restored.to_json()
     later = opt.ask()
     with pytest.raises(DataError, match="must come from this optimizer"):
         restored.tell(later, 1.0)
@@ -315,3 +319,16 @@ def test_a_newer_state_asks_for_a_newer_augury():
     content["version"] = 2
     with pytest.raises(DataError, match=r"version 1 or lower; got 2\. Install a newer Augury"):
         Optimizer.from_json(json.dumps(content))
+
+
+def test_what_a_user_does_to_the_params_of_a_trial_does_not_reach_the_state():
+    opt = Optimizer(BOX, "random", seed=0)
+    first, second = opt.ask(2)
+    asked = dict(first.params)
+    opt.tell(first, 1.0)
+    first.params["x"] = 0.123
+    del first.params["y"]
+    second.params["x"] = 0.5
+    with pytest.raises(DataError, match="must have the params it was asked with"):
+        opt.tell(second, 1.0)
+    assert Optimizer.from_json(opt.to_json()).trials[0].params == asked

@@ -37,11 +37,9 @@ def check_count(name: str, value: int | None) -> int | None:
     return int(value)
 
 
-def check_value(value: Any, failed: bool) -> float | None:
-    """A told value as a float; None only for a failure."""
+def check_value(value: Any) -> float:
+    """A told value as a float."""
     if value is None:
-        if failed:
-            return None
         raise DataError("tell needs a value; got None. Pass a number, or failed=True.")
     try:
         array = np.asarray(value)

@@ -115,9 +115,11 @@ class Algorithm:
             return self
         climbs = Capability.GRADIENT in self.surrogate.capabilities
         maximizer = self.maximizer or default_maximizer(space, gradient=climbs)
-        reason = maximizer.fits(space)
-        if reason is not None:
-            raise UnsupportedError(reason)
+        models: Callable[[int], str | None] = getattr(self.surrogate, "fits", lambda _: None)
+        parameters = int(space.groups.max(initial=-1)) + 1
+        for reason in (maximizer.fits(space), models(parameters)):
+            if reason is not None:
+                raise UnsupportedError(reason)
         return replace(self, maximizer=maximizer)
 
     def describe(self) -> dict[str, Any]:

@@ -24,6 +24,7 @@ class History:
         self.sign = sign  # +1 to maximize, −1 to minimize: inside, everything maximizes
         self.trials: list[Trial] = []
         self.order: list[int] = []  # numbers of finished trials, as they were told
+        self.params: list[dict[str, Any]] = []  # as asked or told, whatever happens to the trials
         self._rows: list[np.ndarray] = []
         self._indices: list[int | None] = []
 
@@ -31,8 +32,21 @@ class History:
         """Register a trial under the next number."""
         row = self.space.encode(trial.params)
         self.trials.append(trial)
+        self.params.append(dict(trial.params))
         self._rows.append(row)
         self._indices.append(self._index(trial.params, row))
+
+    def forget(self, known: int) -> None:
+        """Drop the trials after the first `known`, none of which has been told."""
+        for record in (self.trials, self.params, self._rows, self._indices):
+            del record[known:]
+
+    def saved(self) -> list[dict[str, Any]]:
+        """The trials as the JSON state holds them."""
+        return [
+            trial.to_dict() | {"params": params}
+            for trial, params in zip(self.trials, self.params, strict=True)
+        ]
 
     def _index(self, params: Mapping[str, Any], row: np.ndarray) -> int | None:
         if isinstance(self.space, Pool):

@@ -21,7 +21,7 @@ from augury.maximizers import Best, Domain
 from augury.maximizers.sets import exhausted
 from augury.policies.base import Chosen
 from augury.space import Pool, Space
-from augury.surrogates import Fit, Status
+from augury.surrogates import Capability, Fit, Status
 from augury.trial import Origin, State, Trial
 
 Direction = Literal["minimize", "maximize"]
@@ -109,6 +109,7 @@ class Optimizer:
 
     def _ask_some(self, n: int) -> list[Trial]:
         asked: list[Trial] = []
+        known, queue = len(self._history.trials), list(self._queue)
         with computing(self.device):
             while len(asked) < n:
                 try:
@@ -117,6 +118,10 @@ class Optimizer:
                     if not asked:
                         raise
                     break
+                except BaseException:  # what the caller never gets must not stay pending
+                    self._history.forget(known)
+                    self._queue = queue
+                    raise
         return asked
 
     def _next(self, wanted: int) -> list[Trial]:
@@ -161,6 +166,8 @@ class Optimizer:
         policy, maximizer = self.algorithm.policy, self.algorithm.maximizer
         assert policy is not None
         assert maximizer is not None
+        capabilities = self._capabilities
+        climbs = Capability.GRADIENT in capabilities
         started = time.perf_counter()
         fit = self._fitted()
         fitted = time.perf_counter()
@@ -175,14 +182,14 @@ class Optimizer:
         def maximize(score: Score, *, key: KeyArray, without: Sequence[Chosen] = ()) -> Best:
             chosen = {p.index for p in without if p.index is not None}
             taken = exclude | chosen if self.duplicates == "avoid" else frozenset()
-            return maximizer(score, self.space, t=t, key=key, near=near, exclude=taken)
+            return maximizer(score, self.space, t=t, key=key, near=near, exclude=taken, gradient=climbs)
 
         t = 1 + self._history.count(Origin.MODEL, finished=True)
         near = self._history.top(BEST_POINTS)
         picks = policy.choose(
             fit.posterior,
             self._history.pending,
-            fit.posterior.incumbent(),
+            fit.posterior.incumbent() if Capability.MEAN in capabilities else None,
             t=t,
             maximize=maximize,
             candidates=lambda n, key: self.space.draw(n, generator(key))[0],
@@ -208,12 +215,15 @@ class Optimizer:
         """What the model believed about a point, in the user's units and direction."""
         parts = self.algorithm
         names = (type(part).__name__ for part in (parts.surrogate, parts.policy, parts.maximizer))
-        mean, var = fit.posterior.predict(point.x)
+        belief: dict[str, float] = {}
+        if {Capability.MEAN, Capability.VAR} <= self._capabilities:
+            mean, var = fit.posterior.predict(point.x)
+            belief["mean"] = self._history.sign * float(mean)
+            belief["std"] = float(np.sqrt(var))
+            belief["noise"] = fit.posterior.noise_std
         return {
             "chosen": " × ".join(names),
-            "mean": self._history.sign * float(mean),
-            "std": float(np.sqrt(var)),
-            "noise": fit.posterior.noise_std,
+            **belief,
             "score": point.value,
             "eta": point.eta,
             "flat": bool(point.info.get("flat", False)),
@@ -222,6 +232,11 @@ class Optimizer:
             "fit": dict(fit.info),
             **extra,
         }
+
+    @property
+    def _capabilities(self) -> frozenset[Capability]:
+        surrogate = self.algorithm.surrogate
+        return frozenset() if surrogate is None else surrogate.capabilities
 
     def _params(self, point: Chosen) -> Mapping[str, Any]:
         if isinstance(self.space, Pool):
@@ -274,8 +289,13 @@ class Optimizer:
         the worst value so far, and it never counts as best. Telling a trial again with the same
         outcome does nothing; a different one is a DataError.
         """
-        number = check_value(value, failed)
-        if failed or reason is not None:
+        if reason is not None and not failed:
+            raise DataError(
+                f"a reason must come with failed=True; got reason={reason!r} without it. "
+                "Add failed=True, or leave the reason out."
+            )
+        number = None if failed else check_value(value)
+        if failed:
             reason = str(reason or "told as failed")
         if isinstance(trial, Trial):
             return self._tell_trial(trial, number, reason)
@@ -295,20 +315,19 @@ class Optimizer:
                 "Pass its params instead to tell an evaluation made elsewhere."
             )
         own = self._history.trials[trial.number]
-        if trial.params != own.params:
+        asked = self._history.params[trial.number]
+        if dict(trial.params) != asked:
             raise DataError(
-                f"a told Trial must have the params it was asked with, {dict(own.params)}; got "
+                f"a told Trial must have the params it was asked with, {asked}; got "
                 f"{dict(trial.params)}. Tell the params as a dict instead."
             )
-        if own.state is State.PENDING:
+        if trial.number not in self._history.order:
             self._history.finish(own, value, reason)
         elif not _same_outcome(own, value, reason):
             raise DataError(
                 f"trial {own.number} must be told one outcome; got {_outcome(value)} after "
                 f"{_outcome(own.value)}. Tell the params as a dict to add a second observation."
             )
-        if trial is not own:  # the caller's copy, from before a JSON round trip
-            trial.value, trial.state, trial.reason = own.value, own.state, own.reason
         return own
 
     def enqueue(self, params: Mapping[str, Any]) -> None:
@@ -330,7 +349,7 @@ class Optimizer:
     def recommend(self) -> Trial:
         """The evaluated trial of best posterior mean: with noise, a better answer than `best`."""
         best = self._history.best()
-        if self.algorithm.surrogate is None:
+        if Capability.MEAN not in self._capabilities:
             return best
         with computing(self.device):
             fit = self._fitted()
@@ -343,7 +362,7 @@ class Optimizer:
     @property
     def accumulated_inaccuracy(self) -> float:
         """M_T = Σ (1 − η_t) over the points that the model suggested."""
-        return float(sum(1.0 - t.info["eta"] for t in self.trials if t.origin is Origin.MODEL))
+        return float(sum(1.0 - t.info["eta"] for t in self.trials if "eta" in t.info))
 
     def __repr__(self) -> str:
         done = len(self._history.order)
@@ -369,7 +388,7 @@ class Optimizer:
                 "device": self.device,
             },
             identity=self._identity,
-            trials=self._history.trials,
+            trials=self._history.saved(),
             order=self._history.order,
             queue=self._queue,
         )
@@ -410,11 +429,9 @@ def _outcome(value: float | None) -> str:
 
 
 def _same_outcome(trial: Trial, value: float | None, reason: str | None) -> bool:
-    if (trial.state is State.FAILED) != (reason is not None or not _finite(value)):
-        return False
-    if trial.value is None or value is None:
-        return trial.value is value
-    return trial.value == value or (np.isnan(trial.value) and np.isnan(value))
+    if trial.state is State.FAILED:
+        return reason is not None or not _finite(value)
+    return reason is None and trial.value == value
 
 
 def _finite(value: float | None) -> bool:

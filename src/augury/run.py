@@ -7,7 +7,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from augury._checks import check_count
 from augury._errors import SpaceExhausted, UnsupportedError
@@ -42,7 +42,23 @@ class Result:
         )
 
 
-def minimize(function: Function, space: Domain, budget: int, **settings: Any) -> Result:
+class Settings(TypedDict, total=False):
+    """The keyword arguments of :func:`minimize` and :func:`maximize`."""
+
+    algorithm: str | Algorithm
+    seed: int | None
+    batch: int | None
+    workers: int
+    initial: int | tuple[str, int] | None
+    callbacks: Iterable[Callback]
+    target: float | None
+    max_seconds: float | None
+    duplicates: Duplicates
+    device: Device
+    progress: bool | None
+
+
+def minimize(function: Function, space: Domain, budget: int, **settings: Unpack[Settings]) -> Result:
     """Find parameters where `function` is small, with `budget` evaluations.
 
     `function` receives the parameters as one dict and returns a number. An exception or a value that
@@ -67,12 +83,24 @@ def minimize(function: Function, space: Domain, budget: int, **settings: Any) ->
         device: "cpu" or "gpu".
         progress: True shows a bar, False none; None shows one on a terminal.
     """
-    return _run(function, space, budget, direction="minimize", **settings)
+    return _checked(function, space, budget, "minimize", settings)
 
 
-def maximize(function: Function, space: Domain, budget: int, **settings: Any) -> Result:
+def maximize(function: Function, space: Domain, budget: int, **settings: Unpack[Settings]) -> Result:
     """Find parameters where `function` is large; the arguments are those of :func:`minimize`."""
-    return _run(function, space, budget, direction="maximize", **settings)
+    return _checked(function, space, budget, "maximize", settings)
+
+
+def _checked(
+    function: Function, space: Domain, budget: int, direction: Direction, settings: Settings
+) -> Result:
+    unknown = sorted(settings.keys() - Settings.__annotations__.keys())
+    if unknown:
+        raise UnsupportedError(
+            f"a run takes the settings {', '.join(Settings.__annotations__)}; got "
+            f"{', '.join(unknown)}. Leave it out, or correct its name."
+        )
+    return _run(function, space, budget, direction=direction, **settings)
 
 
 def _run(
@@ -183,7 +211,11 @@ def _after(
     optimizer: Optimizer, trial: Trial, callbacks: Iterable[Callback], target: float | None
 ) -> str | None:
     """Why the run should end after this trial, if it should."""
-    asked_to_stop = [callback(optimizer, trial) is True for callback in callbacks]
+    try:
+        asked_to_stop = [callback(optimizer, trial) is True for callback in callbacks]
+    except Exception as error:  # what was found must not be lost with it
+        warnings.warn(f"a callback raised {error!r}; the run ends here.", stacklevel=4)
+        return f"a callback raised {error!r}"
     if any(asked_to_stop):
         return "a callback asked to stop"
     if target is None or trial.state is not State.COMPLETE or trial.value is None:

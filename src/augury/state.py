@@ -42,7 +42,7 @@ def dump(
     algorithm: Algorithm,
     settings: Mapping[str, Any],
     identity: str,
-    trials: Sequence[Trial],
+    trials: Sequence[Mapping[str, Any]],
     order: Sequence[int],
     queue: Sequence[Mapping[str, Any]],
 ) -> str:
@@ -54,7 +54,7 @@ def dump(
         "algorithm": algorithm.describe(),
         "settings": dict(settings),
         "identity": identity,
-        "trials": [trial.to_dict() for trial in trials],
+        "trials": list(trials),
         "order": list(order),
         "queue": [dict(params) for params in queue],
     }
@@ -84,16 +84,18 @@ def load(text: str, space: Domain | None, algorithm: str | Algorithm | None) -> 
         content = json.loads(text, object_hook=_from_json)
         if not isinstance(content, dict) or content.get("format") != FORMAT:
             raise corrupt("it is not the state of an optimizer")
-        if content["version"] > VERSION:
+        version, identity = content["version"], content["identity"]
+        if type(version) is not int or version < 1 or not isinstance(identity, str):
+            raise corrupt(f"the version is {version!r} and the identity {identity!r}")
+        if version > VERSION:
             raise DataError(
-                f"a state must have version {VERSION} or lower; got {content['version']}. "
+                f"a state must have version {VERSION} or lower; got {version}. "
                 "Install a newer Augury to read it."
             )
         settings = dict(content["settings"])
         if settings.keys() != SETTINGS or settings["seed"] is None:
             raise corrupt(f"the settings are {settings}")
         settings["initial"] = tuple(settings["initial"])
-        identity = str(content["identity"])
         trials = [Trial.from_dict(item, identity) for item in content["trials"]]
         domain = _matching_space(content["space"], space)
         saved = Saved(

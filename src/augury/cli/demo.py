@@ -1,10 +1,13 @@
 """`augury demo`: a real run on the six-dimensional Hartmann function."""
 
+import pathlib
 import time
 from typing import Any
 
 import numpy as np
 
+from augury._errors import UnsupportedError
+from augury.algorithm import resolve
 from augury.run import Result, minimize
 from augury.space import Float, Space
 from augury.trial import State
@@ -28,6 +31,7 @@ P = np.array(
     ]
 )
 MINIMUM = -3.32237
+FORMATS = (".png", ".pdf", ".svg")
 
 
 def hartmann6(params: dict[str, Any]) -> float:
@@ -39,6 +43,13 @@ def hartmann6(params: dict[str, Any]) -> float:
 def demo(budget: int, algorithm: str, seed: int, plot: str) -> None:
     """Run, print and plot; random search runs beside it for comparison."""
     space = Space({f"x{i}": Float(0.0, 1.0) for i in range(1, 7)})
+    resolve(algorithm)  # complain before anything is printed
+    file = pathlib.Path(plot)
+    if not file.parent.is_dir() or file.suffix not in FORMATS:
+        raise UnsupportedError(
+            f"the plot must be a file in an existing folder, ending in {', '.join(FORMATS)}; "
+            f"got {plot!r}. Use --plot augury-demo.png."
+        )
     print(f"Minimizing the 6-dimensional Hartmann function with {algorithm}, {budget} evaluations.")
     print("(The first run on a machine compiles for about half a minute; later runs start at once.)")
     started = time.perf_counter()

@@ -123,7 +123,7 @@ def descend(
         # A clipped step is not shortened past the first bound on its way: a valley that runs into a
         # bound would otherwise be followed in ever smaller steps.
         room = jnp.where(state.direction < 0.0, lower, upper) - state.x
-        edge = jnp.where(state.direction != 0.0, room / state.direction, jnp.inf).min()
+        edge = jnp.where(state.direction != 0.0, room / state.direction, jnp.inf).min(initial=jnp.inf)
         retry = jnp.maximum(state.step * factor, jnp.where(state.step > edge, edge, 0.0))
 
         s, y = state.s, state.y

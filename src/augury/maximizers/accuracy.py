@@ -18,7 +18,7 @@ import numpy as np
 from numpy.random import Generator
 
 from augury.core.score import Score
-from augury.maximizers.ascent import ascend, climb
+from augury.maximizers.ascent import ascend, climb, wander
 from augury.maximizers.scoring import Found, best_of, values
 from augury.maximizers.starts import around
 from augury.space import Pool, Space
@@ -32,11 +32,10 @@ AUDIT_ASCENTS = 50
 
 
 class Estimate(NamedTuple):
-    """η, whether the score is flat, and the largest score seen."""
+    """η, and whether the score is flat."""
 
     eta: float
     flat: bool
-    largest: float
 
 
 def estimate(
@@ -47,6 +46,7 @@ def estimate(
     *,
     near: np.ndarray,
     exclude: Collection[int] = frozenset(),
+    gradient: bool = True,
     audit: bool = False,
 ) -> Estimate:
     """The accuracy of `found` as a maximizer of `score` over `space` without `exclude`."""
@@ -67,7 +67,10 @@ def estimate(
         fresh, _ = space.draw(AUDIT_ASCENTS if audit else FRESH_ASCENTS, rng)
         beside = around(space, near, NEAR_ASCENTS, rng) if len(near) else near
         starts = np.concatenate([found.x[None], fresh, beside])
-        ends = ascend(score, starts) if space.continuous.all() else climb(score, space, starts)
+        if not gradient:
+            ends = wander(score, space, starts, rng)
+        else:
+            ends = ascend(score, starts) if space.continuous.all() else climb(score, space, starts)
         look(ends.rows, space.index_of(ends.rows), ends.scores)
     return accuracy(found.value, largest, reference, score.logarithmic)
 
@@ -77,8 +80,8 @@ def accuracy(value: float, largest: float, reference: float, logarithmic: bool) 
     if logarithmic:
         flat = not np.isfinite(largest)
         eta = 1.0 if flat else float(np.exp(min(value - largest, 0.0)))
-        return Estimate(eta, flat, largest)
+        return Estimate(eta, flat)
     gap = largest - reference
     flat = not gap > 1e-12 * max(abs(largest), abs(reference))
     eta = 1.0 if flat else float(np.clip((value - reference) / gap, 0.0, 1.0))
-    return Estimate(eta, flat, largest)
+    return Estimate(eta, flat)

@@ -6,18 +6,21 @@ import equinox as eqx
 import jax
 import numpy as np
 from jaxtyping import Float
+from numpy.random import Generator
 
 from augury._types import Array
 from augury.core.descent import Descent, Rule, descend
 from augury.core.precision import computing
 from augury.core.score import Score
 from augury.maximizers.scoring import values
+from augury.maximizers.starts import around
 from augury.space import Space
 
 LANES = 8  # starts per compiled call; a smaller number is filled up
 MAX_EVALUATIONS = 60
 REACH = 64  # neighbours of an ordered value: 1, 2, 4, … levels away, up to so many
 MAX_ROUNDS = 20
+WANDERINGS, WANDER_POINTS = 8, 32
 
 
 class Climb(NamedTuple):
@@ -104,3 +107,18 @@ def climb(score: Score, space: Space, starts: Float[np.ndarray, "n D"]) -> Climb
             break
         active = np.array(moved)
     return Climb(np.concatenate(seen_rows), np.concatenate(seen_scores), evaluations)
+
+
+def wander(score: Score, space: Space, starts: Float[np.ndarray, "n D"], rng: Generator) -> Climb:
+    """Local search without gradients: each start moves to the best of random points around it."""
+    rows, scores = np.array(starts), values(score, starts)
+    evaluations = len(rows)
+    for _ in range(WANDERINGS):
+        tried = np.stack([around(space, row[None], WANDER_POINTS, rng) for row in rows])
+        found = values(score, tried.reshape(-1, space.dim)).reshape(len(rows), WANDER_POINTS)
+        evaluations += found.size
+        best = found.argmax(axis=1)
+        better = found.max(axis=1) > scores
+        rows = np.where(better[:, None], tried[np.arange(len(rows)), best], rows)
+        scores = np.maximum(scores, found.max(axis=1))
+    return Climb(rows, scores, evaluations)

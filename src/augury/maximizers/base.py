@@ -71,9 +71,13 @@ class Maximizer(ABC):
         key: KeyArray,
         near: Rows | None = None,
         exclude: Collection[int] = frozenset(),
+        gradient: bool = True,
         audit: bool = False,
     ) -> Best:
-        """Maximize `score` over `space` at step `t`, which starts at 1."""
+        """Maximize `score` over `space` at step `t`, which starts at 1.
+
+        `gradient` says whether the score has one; without, its accuracy is estimated by local search.
+        """
         near = np.empty((0, space.dim)) if near is None else near
         reason = self.fits(space)
         if reason is not None:
@@ -82,12 +86,18 @@ class Maximizer(ABC):
             started = time.perf_counter()
             found = self.search(score, space, t=t, key=fold(key, 0), near=near, exclude=exclude)
             searched = time.perf_counter()
-            rng = generator(fold(key, 1))
-            accuracy = (
-                Estimate(1.0, False, 0.0)
-                if self.exact
-                else estimate(score, space, found, rng, near=near, exclude=exclude, audit=audit)
-            )
+            accuracy = Estimate(1.0, False)
+            if not self.exact:
+                accuracy = estimate(
+                    score,
+                    space,
+                    found,
+                    generator(fold(key, 1)),
+                    near=near,
+                    exclude=exclude,
+                    gradient=gradient,
+                    audit=audit,
+                )
             estimated = time.perf_counter()
         info = {
             "evaluations": found.evaluations,

@@ -72,7 +72,10 @@ class Rounding(Maximizer):
 
     inner: Maximizer = field(default_factory=MultiStart)
 
-    needs_gradient: ClassVar[bool] = True
+    @property
+    def needs_gradient(self) -> bool:  # type: ignore[override]
+        """As its inner maximizer."""
+        return self.inner.needs_gradient
 
     def __post_init__(self) -> None:
         reason = (

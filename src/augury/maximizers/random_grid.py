@@ -34,9 +34,9 @@ class RandomGrid(Maximizer):
     points: Literal["uniform", "sobol"] = "uniform"
 
     def __post_init__(self) -> None:
-        if not (0 < self.c < math.inf and 0 <= self.a < math.inf):
+        if not (0 < self.c < math.inf and 0 <= self.a <= 10):
             raise UnsupportedError(
-                f"a random grid must have finite c > 0 and a >= 0; got c={self.c}, a={self.a}. "
+                f"a random grid must have finite c > 0 and 0 <= a <= 10; got c={self.c}, a={self.a}. "
                 "Use c=100, a=1 for the paper's grid."
             )
         if self.size is not None:

@@ -124,7 +124,8 @@ class Surrogate(Protocol):
     """Fits a posterior to data in two steps: `tune` is slow and seldom, `fit` is quick and always.
 
     `tune` finds the hyper-parameters; the optimizer calls it on a schedule that depends on the number
-    of observations alone and keeps the result. `fit` with `tuned=None` does both.
+    of observations alone and keeps the result. `fit` with `tuned=None` does both. A surrogate that
+    cannot model every space also has `fits(parameters) -> str | None`, the reason why not.
     """
 
     capabilities: ClassVar[frozenset[Capability]]

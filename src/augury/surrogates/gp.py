@@ -19,6 +19,7 @@ from augury.core.precision import computing, public, to_numpy
 from augury.surrogates.base import Capability, Fit, Path, Posterior, Status, new_observations
 from augury.surrogates.features import Features, draw_features
 from augury.surrogates.hyperfit import (
+    BASE_JITTER,
     DEFAULT_LOWER,
     DEFAULT_UPPER,
     Hyper,
@@ -43,7 +44,9 @@ class GaussianProcess:
 
         f ~ GP(m, k),  y = f(x) + N(0, noise);   μ(x) = m + k(x)ᵀ(K + noise·I)⁻¹(y − m)
 
-    Outputs are standardized before the fit (and back after it), inputs lie in the unit cube.
+    Outputs are standardized before the fit (and back after it), inputs lie in the unit cube. What is
+    added to the diagonal for the sake of the factorization, at least 1e-8 times the variance, is in
+    `Fit.info["jitter"]`, in squared units of y as the noise beside it.
 
     Args:
         kernel: "matern52" (default), "matern32" or "se".
@@ -73,23 +76,23 @@ class GaussianProcess:
 
     def __post_init__(self) -> None:
         kernel_class(self.kernel)
-        if self.lengthscale is not None and not np.isscalar(self.lengthscale):
+        if isinstance(self.lengthscale, list | np.ndarray):
             object.__setattr__(self, "lengthscale", tuple(np.asarray(self.lengthscale).tolist()))
         for name in ("lengthscale", "variance", "noise"):
             value = getattr(self, name)
-            if value is not None and not (np.isfinite(value).all() and np.all(np.asarray(value) > 0)):
+            if value is not None and not _positive(value):
                 raise UnsupportedError(
                     f"{name} must be positive and finite; got {value!r}. "
                     f"Give a positive number, or None to learn it."
                 )
-        if self.features < 2 or self.features % 2:
+        if not isinstance(self.features, int) or self.features < 2 or self.features % 2:
             raise UnsupportedError(
-                f"features must be an even number of at least 2; got {self.features}. "
+                f"features must be an even number of at least 2; got {self.features!r}. "
                 "They come in pairs of a cosine and a sine."
             )
-        if self.tuning_points < 1:
+        if not isinstance(self.tuning_points, int) or self.tuning_points < 1:
             raise UnsupportedError(
-                f"tuning_points must be at least 1; got {self.tuning_points}. Use about 500."
+                f"tuning_points must be at least 1; got {self.tuning_points!r}. Use about 500."
             )
 
     def tune(self, data: Data, *, key: KeyArray) -> Tuned:
@@ -132,6 +135,16 @@ class GaussianProcess:
         info = describe(tuned, hyper, self.groups(data), scale, jitter)
         return Fit(posterior, fit_status(posterior.alpha, scale, jitter), info)
 
+    def fits(self, parameters: int) -> str | None:
+        """None if it can model so many parameters, else the reason why not."""
+        wanted = parameters if self.ard else 1
+        if not isinstance(self.lengthscale, tuple) or len(self.lengthscale) == wanted:
+            return None
+        return (
+            f"lengthscale must be one number or {wanted}, one per parameter; "
+            f"got {len(self.lengthscale)}. Leave out parameters that are fixed."
+        )
+
     def groups(self, data: Data) -> np.ndarray:
         """Which columns share a lengthscale."""
         return data.groups if self.ard else np.zeros_like(data.groups)
@@ -155,14 +168,11 @@ class GaussianProcess:
                         for low, v, noise in (DEFAULT_LOWER, DEFAULT_UPPER))  # fmt: skip
         if self.lengthscale is not None:
             given = np.asarray(self.lengthscale, dtype=np.float64)
-            parameters = int(self.groups(data).max(initial=0)) + 1
-            if given.ndim and len(given) != parameters:
-                raise DataError(
-                    f"lengthscale must be one number or {parameters}, one per parameter; "
-                    f"got {len(given)}. Leave out parameters that are fixed."
-                )
+            reason = self.fits(int(data.groups.max(initial=0)) + 1)
+            if reason is not None:
+                raise DataError(reason)
             log = np.zeros(data.dim)
-            log[:parameters] = np.log(given)
+            log[: int(self.groups(data).max(initial=0)) + 1] = np.log(given)
             lower, upper = (h._replace(log_lengthscale=log) for h in (lower, upper))
         if self.variance is not None:
             log_variance = np.log(self.variance / scale**2)
@@ -171,6 +181,11 @@ class GaussianProcess:
             log_noise = np.log(self.noise / scale**2)
             lower, upper = (h._replace(log_noise=log_noise) for h in (lower, upper))
         return Limits(lower, upper)
+
+
+def _positive(value: Any) -> bool:
+    array = np.asarray(value)
+    return array.dtype.kind in "iuf" and array.size > 0 and bool(np.all((array > 0) & np.isfinite(array)))
 
 
 def standardization(data: Data, wanted: bool = True) -> tuple[float, float]:
@@ -201,7 +216,7 @@ def describe(tuned: Tuned, hyper: Hyper, groups: np.ndarray, scale: float, jitte
         "log_posterior": float(tuned.log_posterior),
         "tuning_evaluations": int(tuned.evaluations),
         "tuning_converged": bool(tuned.converged),
-        "jitter": float(jitter) * scale**2,
+        "jitter": float(jitter + BASE_JITTER * np.exp(hyper.log_variance)) * scale**2,
     }
 
 

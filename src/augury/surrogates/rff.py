@@ -49,6 +49,10 @@ class FourierProcess:
     def __post_init__(self) -> None:
         GaussianProcess(features=self.features)  # the same rule for the number of features
 
+    def fits(self, parameters: int) -> str | None:
+        """None if it can model so many parameters, else the reason why not."""
+        return self.process.fits(parameters)
+
     def tune(self, data: Data, *, key: KeyArray) -> Tuned:
         """The hyper-parameters of the exact process."""
         return self.process.tune(data, key=key)
