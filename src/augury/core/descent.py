@@ -63,7 +63,7 @@ def descend(
     args: Any = None,
     *,
     rule: Rule = "lbfgs",
-    max_evaluations: int = 100,
+    max_evaluations: int | Int[Array, ""] = 100,
     gradient_tolerance: float = 1e-6,
     value_tolerance: float = 1e-9,
 ) -> Descent:

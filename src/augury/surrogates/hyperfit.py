@@ -29,6 +29,9 @@ from augury.surrogates.kernels import Kernel
 CANDIDATES = 4  # starting points of each kind that are looked at; the search descends from the best
 SPREAD = np.array([0.0, -0.6, 0.6])  # the first candidates: the prior's centre, shorter, longer
 NOISY = 3.0  # prior deviations by which the second kind's noise is larger
+FIRST_EVALUATIONS = 8  # of the likelihood, from each kind's best candidate
+MAX_EVALUATIONS = 60  # from the better of them
+VALUE_TOLERANCE = 1e-5  # of what a search gains, some hundred units of log density
 BASE_JITTER = 1e-8  # always on the diagonal of a standardized covariance
 
 
@@ -141,16 +144,27 @@ def tune(
         losses = jax.lax.map(lambda z: loss(z, None), candidates)
         return candidates[jnp.argmin(jnp.where(jnp.isnan(losses), jnp.inf, losses))]
 
-    def refine(start: Array) -> Descent:
-        # Relative to what a search gains, some hundred units: a hundredth changes no suggestion.
-        return descend(
-            loss, start, lower, upper,
-            max_evaluations=80, gradient_tolerance=1e-5, value_tolerance=1e-6,
-        )  # fmt: skip
+    def refine(stage: Array, best: Descent) -> Descent:
+        """A few steps from the best candidate of each kind, then on from the better of the two ends."""
+        last = stage == len(starts)
+        fresh = best_candidate(jnp.clip(starts[jnp.minimum(stage, len(starts) - 1)], lower, upper))
+        end = descend(
+            loss,
+            jnp.where(last, best.x, fresh),
+            lower,
+            upper,
+            max_evaluations=jnp.where(last, MAX_EVALUATIONS, FIRST_EVALUATIONS),
+            gradient_tolerance=1e-5,
+            value_tolerance=VALUE_TOLERANCE,
+        )
+        spent = best.evaluations + end.evaluations
+        better = jax.tree.map(lambda a, b: jnp.where(end.value <= best.value, a, b), end, best)
+        return better._replace(evaluations=spent)
 
     # One after the other: the time goes into factorizations, of which `vmap` would make no fewer, and
     # batches of large ones were seen to hang in XLA (jaxlib 0.10.2, batch of 2, 512×512).
-    ends = jax.lax.map(lambda kind: refine(best_candidate(kind)), jnp.clip(starts, lower, upper))
-    best = jnp.argmin(ends.value)
-    hyper = unpack(centre + width * ends.x[best])
-    return Tuned(hyper, -ends.value[best], ends.evaluations.sum(), ends.converged[best])
+    nothing = Descent(
+        jnp.zeros_like(centre), jnp.full((), jnp.inf), jnp.zeros((), dtype=int), jnp.zeros((), dtype=bool)
+    )
+    end = jax.lax.fori_loop(0, len(starts) + 1, refine, nothing)
+    return Tuned(unpack(centre + width * end.x), -end.value, end.evaluations, end.converged)
