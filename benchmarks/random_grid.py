@@ -181,7 +181,7 @@ def compare(records: list[Record], problem: str) -> str | None:
     gap = ours - theirs
     error = float(gap.std(ddof=1)) / math.sqrt(len(seeds))
     if abs(gap.mean()) <= 2 * error:
-        verdict = f"as low as that of {best}, the best other solver, within two standard errors"
+        verdict = f"not to be told from that of {best}, the best other solver, with {len(seeds)} repeats"
     else:
         sign = "above" if gap.mean() > 0 else "below"
         percent = 100 * abs(gap.mean()) / theirs.mean()
