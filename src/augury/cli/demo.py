@@ -51,7 +51,7 @@ def demo(budget: int, algorithm: str, seed: int, plot: str) -> None:
             f"got {plot!r}. Use --plot augury-demo.png."
         )
     print(f"Minimizing the 6-dimensional Hartmann function with {algorithm}, {budget} evaluations.")
-    print("(The first run on a machine compiles for about half a minute; later runs start at once.)")
+    print("(The first run on a machine compiles for some seconds; later runs start at once.)")
     started = time.perf_counter()
     result = minimize(hartmann6, space, budget, algorithm=algorithm, seed=seed)
     seconds = time.perf_counter() - started

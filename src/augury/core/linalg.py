@@ -55,7 +55,7 @@ def _inverse_blocks(L: Array, smallest: int) -> Array:
 
 
 def square(A: Float[Array, "m n"]) -> Float[Array, "n n"]:
-    """AᵀA; the barrier keeps the compiler from reading A along its columns, five times as slow."""
+    """AᵀA; the barrier keeps the compiler from reading A along its columns, which is slower."""
     return jax.lax.optimization_barrier(A.T) @ A  # type: ignore[no-untyped-call]
 
 

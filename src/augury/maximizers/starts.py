@@ -15,7 +15,7 @@ def around(
     """Valid points at all distances from the rows of `near`, some differing in few coordinates only.
 
     Late in a run the acquisition function has its highest peak beside the best points, too narrow to
-    be met by uniform points: in 6 dimensions 512 of them missed it more often than not.
+    be met by uniform points.
     """
     centres = near[rng.integers(len(near), size=n)]
     scale = np.exp(rng.uniform(np.log(SMALLEST), np.log(LARGEST), (n, 1)))
