@@ -1,14 +1,12 @@
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from augury.core import linalg
-from augury.core.linalg import safe_sqrt
 from augury.core.precision import computing
 
 # compiled whole: operation by operation they cost seconds
-cholesky, gaussian_nll = jax.jit(linalg.cholesky), jax.jit(linalg.gaussian_nll)
+cholesky = jax.jit(linalg.cholesky)
 inverse_factor, square = jax.jit(linalg.inverse_factor), jax.jit(linalg.square)
 EPS = np.finfo(np.float64).eps
 
@@ -22,13 +20,6 @@ def double():
 def covariance(n, seed=0, ridge=0.1):
     A = np.random.default_rng(seed).standard_normal((n, n))
     return A @ A.T / n + ridge * np.eye(n)
-
-
-def test_safe_sqrt_and_its_derivative():
-    x = jnp.array([4.0, 2.0, 0.0, -1.0])
-    np.testing.assert_allclose(safe_sqrt(x), [2.0, np.sqrt(2.0), 0.0, 0.0], rtol=1e-15)
-    slopes = jax.jit(jax.vmap(jax.grad(safe_sqrt)))(x)
-    np.testing.assert_allclose(slopes, [0.25, 0.5 / np.sqrt(2.0), 0.0, 0.0], rtol=1e-15)
 
 
 def test_a_positive_definite_matrix_gets_no_jitter():
@@ -75,38 +66,3 @@ def test_the_inverse_of_a_factor(n):
 def test_square():
     A = np.random.default_rng(0).standard_normal((7, 4))
     np.testing.assert_allclose(square(A), A.T @ A, atol=1e-14)
-
-
-def dense_nll(K, y):
-    return 0.5 * y @ np.linalg.solve(K, y) + 0.5 * np.linalg.slogdet(K)[1]
-
-
-def test_gaussian_nll_is_the_dense_one():
-    K, y = covariance(20), np.random.default_rng(1).standard_normal(20)
-    assert gaussian_nll(K, y) == pytest.approx(dense_nll(K, y), rel=1e-12)
-    # det 12, K⁻¹ = [3 0; 0 4]/12: by hand
-    assert gaussian_nll(np.diag([4.0, 3.0]), np.array([2.0, 3.0])) == pytest.approx(
-        0.5 * (1.0 + 3.0) + 0.5 * np.log(12.0), rel=1e-15
-    )
-
-
-def test_the_gradient_of_gaussian_nll_is_its_finite_difference():
-    K, y = covariance(6), np.random.default_rng(1).standard_normal(6)
-    in_K, in_y = jax.jit(jax.grad(gaussian_nll, argnums=(0, 1)))(K, y)
-    step = 1e-5  # truncation 1e-10, rounding 1e-16/1e-5
-    for i in range(6):
-        e = np.eye(6)[i]
-        slope = (dense_nll(K, y + step * e) - dense_nll(K, y - step * e)) / (2 * step)
-        assert in_y[i] == pytest.approx(slope, abs=1e-7)
-        for j in range(i + 1):
-            E = step * np.outer(e, np.eye(6)[j])
-            E = 0.5 * (E + E.T)  # K stays symmetric
-            slope = (dense_nll(K + E, y) - dense_nll(K - E, y)) / (2 * step)
-            assert 0.5 * (in_K[i, j] + in_K[j, i]) == pytest.approx(slope, abs=1e-7)
-    np.testing.assert_allclose(in_K, in_K.T, atol=1e-12)
-
-
-def test_gaussian_nll_is_nan_where_the_matrix_is_not_positive_definite():
-    y = np.ones(2)
-    assert np.isnan(gaussian_nll(np.array([[1.0, 2.0], [2.0, 1.0]]), y))
-    assert np.isnan(gaussian_nll(np.array([[-1.0, 0.0], [0.0, 1.0]]), y))

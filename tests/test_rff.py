@@ -7,7 +7,8 @@ from augury._errors import UnsupportedError
 from augury.core.data import Data
 from augury.core.keys import fold, root_key
 from augury.surrogates import Capability, FourierProcess, GaussianProcess, Status
-from augury.surrogates.hyperfit import BASE_JITTER, Hyper, Tuned
+from augury.surrogates.hyperfit import Hyper, Tuned
+from augury.surrogates.likelihood import BASE_JITTER
 
 KEY = root_key(0)
 VARIANCE, NOISE = 2.0, 0.01

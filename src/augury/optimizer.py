@@ -264,13 +264,13 @@ class Optimizer:
         n = len(self._history.order)
         if self._fit is not None and self._fit[0] == n:
             return self._fit[1]
-        tuned_at = last_tuning(n)
+        data, tuned_at = self._history.data(), last_tuning(n)
         if self._tuned is None or self._tuned[0] != tuned_at:
             key = fold(self._root, tuned_at, Purpose.TUNE)
-            data = self._history.data(first=tuned_at)
-            self._tuned = (tuned_at, surrogate.tune(data, key=key))
+            known = data if tuned_at == n else self._history.data(first=tuned_at)
+            self._tuned = (tuned_at, surrogate.tune(known, key=key))
         key = fold(self._root, n, Purpose.FIT)
-        self._fit = (n, surrogate.fit(self._history.data(), key=key, tuned=self._tuned[1]))
+        self._fit = (n, surrogate.fit(data, key=key, tuned=self._tuned[1]))
         return self._fit[1]
 
     # ------------------------------------------------------------------ telling

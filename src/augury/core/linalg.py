@@ -11,12 +11,6 @@ LARGEST_JITTER = 1e-2
 SMALLEST_BLOCK = 32
 
 
-def safe_sqrt(x: Float[Array, "*s"]) -> Float[Array, "*s"]:
-    """√max(x, 0) whose derivative at and below zero is 0 instead of infinite."""
-    positive = x > 0.0
-    return jnp.where(positive, jnp.sqrt(jnp.where(positive, x, 1.0)), 0.0)
-
-
 def cholesky(K: Float[Array, "n n"]) -> tuple[Float[Array, "n n"], Float[Array, ""]]:
     """The factor L of K + jitter·I and the jitter: 0 if K itself has one, else the first that works.
 
@@ -57,30 +51,3 @@ def _inverse_blocks(L: Array, smallest: int) -> Array:
 def square(A: Float[Array, "m n"]) -> Float[Array, "n n"]:
     """AᵀA; the barrier keeps the compiler from reading A along its columns, which is slower."""
     return jax.lax.optimization_barrier(A.T) @ A  # type: ignore[no-untyped-call]
-
-
-@jax.custom_vjp
-def gaussian_nll(K: Float[Array, "n n"], y: Float[Array, " n"]) -> Float[Array, ""]:
-    """½ yᵀK⁻¹y + ½ log det K, without the constant; NaN where K is not positive definite.
-
-    The derivative ½(K⁻¹ − K⁻¹y yᵀK⁻¹) needs one triangular inverse; differentiating through the
-    Cholesky factorization would cost several times as much.
-    """
-    L = jnp.linalg.cholesky(K)
-    z = jax.scipy.linalg.solve_triangular(L, y, lower=True)
-    return 0.5 * z @ z + jnp.log(jnp.diagonal(L)).sum()
-
-
-def _nll_forward(K: Array, y: Array) -> tuple[Array, tuple[Array, Array]]:
-    L = jnp.linalg.cholesky(K)
-    L_inverse = inverse_factor(L)
-    z = L_inverse @ y
-    return 0.5 * z @ z + jnp.log(jnp.diagonal(L)).sum(), (L_inverse, L_inverse.T @ z)
-
-
-def _nll_backward(saved: tuple[Array, Array], g: Array) -> tuple[Array, Array]:
-    L_inverse, alpha = saved
-    return 0.5 * g * (square(L_inverse) - jnp.outer(alpha, alpha)), g * alpha
-
-
-gaussian_nll.defvjp(_nll_forward, _nll_backward)

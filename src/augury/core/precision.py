@@ -48,13 +48,16 @@ def _blas_threads(limit: int) -> Iterator[None]:
     The setting belongs to the whole process. Contexts of two Python threads may overlap without being
     nested: if each restored what it found, the process would be left with the limit of the other.
     """
-    if not _blas_owner.acquire(blocking=False):
+    before = getattr(_state, "limit", None)
+    if limit == before or not _blas_owner.acquire(blocking=False):
         yield
         return
+    _state.limit = limit
     try:
         with _blas().limit(limits=limit):
             yield
     finally:
+        _state.limit = before
         _blas_owner.release()
 
 
@@ -92,21 +95,22 @@ def computing(device: Device = "cpu", *, single_thread: bool = True) -> Iterator
     `single_thread` limits BLAS to one thread: on matrices below about 1000×1000 its threads only
     wait for each other (a 128×128 Cholesky took 128 ms instead of 0.4 ms beside a busy process).
     """
+    if getattr(_state, "entered", False):
+        with _blas_threads(1 if single_thread else _state.threads):
+            yield
+        return
     with _setup_lock:
         _use_compilation_cache()
-    outermost = not getattr(_state, "entered", False)
-    if outermost:
-        _state.threads = _threads()
-    with _blas_threads(1 if single_thread else _state.threads):
-        if not outermost:
+    _state.entered, _state.threads = True, _threads()
+    try:
+        with (
+            _blas_threads(1 if single_thread else _state.threads),
+            jax.default_device(_device(device)),
+            jax.enable_x64(True),
+        ):
             yield
-            return
-        _state.entered = True
-        try:
-            with jax.default_device(_device(device)), jax.enable_x64(True):
-                yield
-        finally:
-            _state.entered = False
+    finally:
+        _state.entered = False
 
 
 def is_traced(*trees: Any) -> bool:

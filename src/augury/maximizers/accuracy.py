@@ -50,9 +50,10 @@ def estimate(
     audit: bool = False,
 ) -> Estimate:
     """The accuracy of `found` as a maximizer of `score` over `space` without `exclude`."""
-    rows, indices = space.draw(REFERENCE_POINTS, rng)
-    reference = float(np.median(values(score, rows)))
-    largest = found.value
+    reference, largest = -np.inf, found.value  # the logarithm of α_0 = 0
+    if not score.logarithmic:
+        rows, indices = space.draw(REFERENCE_POINTS, rng)
+        reference = float(np.median(values(score, rows)))
 
     def look(rows: np.ndarray, indices: np.ndarray | None, scores: np.ndarray) -> None:
         nonlocal largest

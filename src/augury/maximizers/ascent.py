@@ -18,6 +18,8 @@ from augury.space import Space
 
 LANES = 8  # starts per compiled call; a smaller number is filled up
 MAX_EVALUATIONS = 60
+GRADIENT_TOLERANCE = 1e-4  # of the start's gradient
+VALUE_TOLERANCE = 1e-7  # of what the ascent has gained
 REACH = 64  # neighbours of an ordered value: 1, 2, 4, … levels away, up to so many
 MAX_ROUNDS = 20
 WANDERINGS, WANDER_POINTS = 8, 32
@@ -40,7 +42,15 @@ def _ascend(
 ) -> Descent:
     def one(start: Array, low: Array, high: Array) -> Descent:
         return descend(
-            lambda x, s: -s(x), start, low, high, score, rule=rule, max_evaluations=max_evaluations
+            lambda x, s: -s(x),
+            start,
+            low,
+            high,
+            score,
+            rule=rule,
+            max_evaluations=max_evaluations,
+            gradient_tolerance=GRADIENT_TOLERANCE,
+            value_tolerance=VALUE_TOLERANCE,
         )
 
     return jax.vmap(one)(*boxes)

@@ -19,7 +19,6 @@ from augury.core.precision import computing, public, to_numpy
 from augury.surrogates.base import Capability, Fit, Path, Posterior, Status, new_observations
 from augury.surrogates.features import Features, draw_features
 from augury.surrogates.hyperfit import (
-    BASE_JITTER,
     DEFAULT_LOWER,
     DEFAULT_UPPER,
     Hyper,
@@ -28,10 +27,10 @@ from augury.surrogates.hyperfit import (
     build,
     covariance,
     diagonal,
-    draw_starts,
     tune,
 )
 from augury.surrogates.kernels import Kernel, KernelName, kernel_class
+from augury.surrogates.likelihood import BASE_JITTER
 
 LARGEST_JOINT_DRAW = 5000
 LARGEST_SMALL_MATRIX = 1024  # above it, BLAS threads help
@@ -97,22 +96,18 @@ class GaussianProcess:
 
     def tune(self, data: Data, *, key: KeyArray) -> Tuned:
         """The hyper-parameters of largest posterior density (MAP), from several starts."""
-        rng = generator(key)
         shift, scale = standardization(data, self.standardize)  # of all data, as in `fit`
-        data = self._subset(data, rng)
-        targets = np.where(data.mask, (data.y - shift) / scale, 0.0)
-        with computing(single_thread=len(data.x) <= LARGEST_SMALL_MATRIX):
-            tuned = tune(
+        data = self._subset(data, generator(key))
+        n = data.n
+        with computing(single_thread=n <= LARGEST_SMALL_MATRIX):
+            return tune(
                 kernel_class(self.kernel),
-                data.x,
-                targets,
-                data.mask,
+                data.x[:n],
+                (data.y[:n] - shift) / scale,
                 self.groups(data),
-                np.asarray(data.groups.max(initial=0) + 1.0),
+                int(data.groups.max(initial=0)) + 1,
                 self._limits(data, scale),
-                draw_starts(data.dim, rng),
             )
-            return to_numpy(tuned)
 
     def fit(self, data: Data, *, key: KeyArray, tuned: Tuned | None = None) -> Fit:
         """The posterior given all of `data`, with `tuned` hyper-parameters or new ones."""
@@ -236,7 +231,7 @@ class GPPosterior(Posterior):
     features: int = eqx.field(static=True)  # of a path's prior part
 
     def _k(self, x: Float[Array, " D"]) -> Float[Array, " capacity"]:
-        return jnp.where(self.mask, jax.vmap(lambda row: self.kernel(row, x))(self.x), 0.0)
+        return self._gram(x[None])[0]
 
     @public
     def mean(self, x: Float[Array, "*n D"]) -> Float[Array, "*n"]:

@@ -14,25 +14,25 @@ logarithm): distances in the unit cube grow with √P, and so must lengthscales.
 
 from typing import NamedTuple
 
-import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, Int
-from numpy.random import Generator
 
 from augury._types import Array
-from augury.core.descent import Descent, descend
-from augury.core.linalg import gaussian_nll
 from augury.surrogates.kernels import Kernel
+from augury.surrogates.likelihood import BASE_JITTER, Likelihood
 
-CANDIDATES = 4  # starting points of each kind that are looked at; the search descends from the best
-SPREAD = np.array([0.0, -0.6, 0.6])  # the first candidates: the prior's centre, shorter, longer
-NOISY = 3.0  # prior deviations by which the second kind's noise is larger
-FIRST_EVALUATIONS = 8  # of the likelihood, from each kind's best candidate
-MAX_EVALUATIONS = 60  # from the better of them
-VALUE_TOLERANCE = 1e-5  # of what a search gains, some hundred units of log density
-BASE_JITTER = 1e-8  # always on the diagonal of a standardized covariance
+# Starts, in prior deviations from its mean: (lengthscales, variance), and the noise of the two kinds.
+# Longer lengthscales go with a larger variance: the likelihood has a ridge in that direction.
+STARTS = np.array([[0.0, 0.0], [-0.6, 0.0], [0.6, 1.5]])
+NOISE = np.array([0.0, 3.0])
+FAR = 10.0  # a kind whose best start has a log density so much lower is dropped
+FIRST_EVALUATIONS = 6  # of the likelihood, from the best start of each kind
+MAX_EVALUATIONS = 60  # in all, from the better of the two
+VALUE_TOLERANCE = 1e-5  # a step that gains less, relative to the density's logarithm, is the last
+GRADIENT_TOLERANCE = 0.02  # of the log density, per prior deviation
+SUFFICIENT_DECREASE = 1e-4
+FIRST_MOVE, LONGEST_MOVE, SHORTEST_MOVE = 1.0, 3.0, 1e-8  # in prior deviations
 
 
 class Hyper(NamedTuple):
@@ -54,23 +54,13 @@ DEFAULT_LOWER = (np.log(5e-3), np.log(1e-3), np.log(1e-6))
 DEFAULT_UPPER = (np.log(1e3), np.log(1e3), np.log(1.0))
 
 
-class Tuned(eqx.Module):
+class Tuned(NamedTuple):
     """The hyper-parameters found, and how the search went."""
 
     hyper: Hyper
-    log_posterior: Float[Array, ""]
-    evaluations: Int[Array, ""]
-    converged: Bool[Array, ""]
-
-
-def prior(dim: int, parameters: Float[Array, ""]) -> tuple[Hyper, Hyper]:
-    """Means and standard deviations of the normal priors on the logarithms."""
-    mean = Hyper(
-        jnp.full(dim, jnp.sqrt(2.0) - 3.0 + 0.5 * jnp.log(parameters)),
-        jnp.zeros(()),
-        jnp.full((), -8.0),
-    )
-    return mean, Hyper(jnp.full(dim, jnp.sqrt(3.0)), jnp.ones(()), jnp.full((), 2.0))
+    log_posterior: float
+    evaluations: int
+    converged: bool
 
 
 def covariance(
@@ -92,79 +82,166 @@ def build(kind: type[Kernel], hyper: Hyper, groups: Int[Array, " D"]) -> tuple[K
     return kernel, jnp.exp(hyper.log_noise)
 
 
-def draw_starts(dim: int, rng: Generator) -> Float[np.ndarray, "kinds candidates p"]:
+def starts(lengthscales: int) -> Float[np.ndarray, "kinds candidates p"]:
     """Starting points in units of the prior, of two kinds.
 
     A density often has one mode that explains the data by the function and one that explains them
     by noise (Rasmussen & Williams, section 5.4.1): the second kind starts with large noise. Of each
-    kind, the first candidates move all lengthscales together; the last are draws from the prior
-    shrunk by half, since its tails are wide and of little use as starts.
+    kind the candidates move all lengthscales together; random ones were no better as starts.
     """
-    starts = np.zeros((2, CANDIDATES, dim + 2))
-    starts[:, : len(SPREAD), :-2] = SPREAD[:, None]
-    starts[:, len(SPREAD) :] = 0.5 * rng.standard_normal((2, CANDIDATES - len(SPREAD), dim + 2))
-    starts[1, :, -1] += NOISY
-    return starts
+    z = np.empty((len(NOISE), len(STARTS), lengthscales + 2))
+    z[:, :, :-2] = STARTS[:, :1]
+    z[:, :, -2] = STARTS[:, 1]
+    z[:, :, -1] = NOISE[:, None]
+    return z
 
 
-@eqx.filter_jit
+class Density:
+    """The posterior density of the hyper-parameters, at z = (θ − prior mean) / prior deviation."""
+
+    def __init__(self, likelihood: Likelihood, parameters: int, limits: Limits) -> None:
+        self.likelihood = likelihood
+        self.evaluations = 0
+        lengthscales = int(likelihood.groups.max(initial=-1)) + 1
+        self.mean = np.zeros(lengthscales + 2)
+        self.mean[:-2] = np.sqrt(2.0) - 3.0 + 0.5 * np.log(parameters)
+        self.mean[-1] = -8.0
+        self.deviation = np.ones_like(self.mean)
+        self.deviation[:-2] = np.sqrt(3.0)
+        self.deviation[-1] = 2.0
+        self.lower, self.upper = (
+            (np.append(limit.log_lengthscale[:lengthscales], limit[1:]) - self.mean) / self.deviation
+            for limit in limits
+        )
+
+    def theta(self, z: np.ndarray) -> np.ndarray:
+        """The hyper-parameters themselves."""
+        theta: np.ndarray = self.mean + self.deviation * z
+        return theta
+
+    def loss(self, z: np.ndarray) -> float:
+        """The negative logarithm of the density, up to a constant; infinite where it has none."""
+        self.evaluations += 1
+        with np.errstate(over="ignore"):
+            value = self.likelihood.value(self.theta(z)) + 0.5 * float(z @ z)
+        return value if np.isfinite(value) else np.inf
+
+    def loss_and_gradient(self, z: np.ndarray) -> tuple[float, np.ndarray]:
+        """The same with its gradient."""
+        self.evaluations += 1
+        with np.errstate(over="ignore", invalid="ignore"):
+            value, gradient = self.likelihood.value_and_gradient(self.theta(z))
+            value, gradient = value + 0.5 * float(z @ z), gradient * self.deviation + z
+        if not (np.isfinite(value) and np.isfinite(gradient).all()):
+            return np.inf, z
+        return value, gradient
+
+
+class Descent:
+    """A descent of the loss by BFGS in the box, which can be left and taken up again.
+
+    Coordinates on a bound that the gradient pushes against stay there; steps are shortened until they
+    decrease the loss sufficiently. A descent of SciPy cannot be continued: after the first steps that
+    tell which kind of start is better, it would have to learn the curvature anew.
+
+    Reference: Nocedal & Wright (2006), "Numerical optimization", algorithm 6.1 and section 16.7.
+    """
+
+    def __init__(self, density: Density, start: Float[np.ndarray, " p"]) -> None:
+        self.density, self.z = density, start
+        self.loss, self.gradient = density.loss_and_gradient(start)
+        self.evaluations = 1
+        self.inverse_hessian: np.ndarray | None = None
+        self.done, self.converged = not np.isfinite(self.loss), False
+
+    def run(self, max_evaluations: int) -> "Descent":
+        """Go on until it converges, or that many evaluations have been made in all."""
+        lower, upper = self.density.lower, self.density.upper
+        while not self.done:
+            against = ((self.z <= lower) & (self.gradient > 0)) | (
+                (self.z >= upper) & (self.gradient < 0)
+            )
+            slope = np.where(against, 0.0, self.gradient)
+            self.done = self.converged = bool(np.abs(slope).max() < GRADIENT_TOLERANCE)
+            if self.done:
+                break
+            direction, length = np.where(against, 0.0, self._direction(slope)), 1.0
+            while True:
+                if self.evaluations >= max_evaluations:
+                    return self
+                z = np.clip(self.z + length * direction, lower, upper)
+                loss, gradient = self.density.loss_and_gradient(z)
+                self.evaluations += 1
+                expected = float(self.gradient @ (z - self.z))
+                if loss <= self.loss + SUFFICIENT_DECREASE * expected:
+                    break
+                # the minimizer of the parabola through the two values and the slope
+                parabola = -0.5 * expected / (loss - self.loss - expected) if np.isfinite(loss) else 0.0
+                length *= min(max(parabola, 0.1), 0.5)
+                if length * np.abs(direction).max() < SHORTEST_MOVE:
+                    self.done = True
+                    return self
+            self.done = self.converged = self.loss - loss <= VALUE_TOLERANCE * max(abs(loss), 1.0)
+            self._learn(z - self.z, gradient - self.gradient)
+            self.z, self.loss, self.gradient = z, loss, gradient
+        return self
+
+    def _direction(self, slope: np.ndarray) -> np.ndarray:
+        if self.inverse_hessian is None:
+            return -slope * (FIRST_MOVE / max(float(np.linalg.norm(slope)), FIRST_MOVE))
+        direction: np.ndarray = -self.inverse_hessian @ slope
+        return direction * min(1.0, LONGEST_MOVE / max(float(np.abs(direction).max()), 1e-300))
+
+    def _learn(self, step: np.ndarray, change: np.ndarray) -> None:
+        """The BFGS update, where the curvature along the step is positive."""
+        curvature = float(step @ change)
+        if curvature <= 1e-10 * np.sqrt(float(step @ step) * float(change @ change)):
+            return
+        H = self.inverse_hessian
+        if H is None:
+            H = np.eye(len(step)) * (curvature / float(change @ change))
+        Hy = H @ change
+        both = np.outer(Hy, step)
+        growth = (curvature + float(change @ Hy)) / curvature**2
+        self.inverse_hessian = H + growth * np.outer(step, step) - (both + both.T) / curvature
+
+
 def tune(
     kind: type[Kernel],
-    x: Float[Array, "n D"],
-    y: Float[Array, " n"],
-    mask: Bool[Array, " n"],
-    groups: Int[Array, " D"],
-    parameters: Float[Array, ""],
+    x: Float[np.ndarray, "n D"],
+    y: Float[np.ndarray, " n"],
+    groups: Int[np.ndarray, " D"],
+    parameters: int,
     limits: Limits,
-    starts: Float[Array, "kinds candidates p"],
 ) -> Tuned:
     """The hyper-parameters of largest posterior density for standardized `y`.
 
     `groups` tells which columns share a lengthscale, `parameters` is the prior's P (also where all
-    columns share one). `starts` are in prior standard deviations from the prior's centre, see
-    :func:`draw_starts`.
+    columns share one).
     """
-    mean, std = prior(x.shape[1], parameters)
+    density = Density(Likelihood(kind, x, y, groups), parameters, limits)
+    z, loss, converged = np.clip(0.0, density.lower, density.upper), 0.0, True
+    if len(x) > 0 and (density.lower < density.upper).any():  # else nothing to learn
+        end = _best_of(density)
+        z, loss, converged = end.z, end.loss, end.converged
+    theta = density.theta(z)
+    lengthscales = np.full(x.shape[1], density.mean[0])  # of no use beyond the number of groups
+    lengthscales[: len(theta) - 2] = theta[:-2]
+    hyper = Hyper(lengthscales, theta[-2], theta[-1])
+    return Tuned(hyper, -loss, density.evaluations, converged)
 
-    def pack(hyper: Hyper) -> Array:
-        return jnp.append(hyper.log_lengthscale, jnp.stack([hyper.log_variance, hyper.log_noise]))
 
-    def unpack(theta: Array) -> Hyper:
-        return Hyper(theta[:-2], theta[-2], theta[-1])
-
-    centre, width = pack(mean), pack(std)
-    lower, upper = ((pack(limit) - centre) / width for limit in limits)
-
-    def loss(z: Array, _: None) -> Array:
-        """The negative log density of z = (θ − prior mean) / prior deviation, up to a constant."""
-        kernel, noise = build(kind, unpack(centre + width * z), groups)
-        return gaussian_nll(covariance(kernel, noise, x, mask), y) + 0.5 * z @ z
-
-    def best_candidate(candidates: Array) -> Array:
-        losses = jax.lax.map(lambda z: loss(z, None), candidates)
-        return candidates[jnp.argmin(jnp.where(jnp.isnan(losses), jnp.inf, losses))]
-
-    def refine(stage: Array, best: Descent) -> Descent:
-        """A few steps from the best candidate of each kind, then on from the better of the two ends."""
-        last = stage == len(starts)
-        fresh = best_candidate(jnp.clip(starts[jnp.minimum(stage, len(starts) - 1)], lower, upper))
-        end = descend(
-            loss,
-            jnp.where(last, best.x, fresh),
-            lower,
-            upper,
-            max_evaluations=jnp.where(last, MAX_EVALUATIONS, FIRST_EVALUATIONS),
-            gradient_tolerance=1e-5,
-            value_tolerance=VALUE_TOLERANCE,
-        )
-        spent = best.evaluations + end.evaluations
-        better = jax.tree.map(lambda a, b: jnp.where(end.value <= best.value, a, b), end, best)
-        return better._replace(evaluations=spent)
-
-    # One after the other: the time goes into factorizations, of which `vmap` would make no fewer, and
-    # batches of large ones were seen to hang in XLA (jaxlib 0.10.2, batch of 2, 512×512).
-    nothing = Descent(
-        jnp.zeros_like(centre), jnp.full((), jnp.inf), jnp.zeros((), dtype=int), jnp.zeros((), dtype=bool)
-    )
-    end = jax.lax.fori_loop(0, len(starts) + 1, refine, nothing)
-    return Tuned(unpack(centre + width * end.x), -end.value, end.evaluations, end.converged)
+def _best_of(density: Density) -> Descent:
+    """A descent from the best start; where the two kinds are close, from that of the better kind."""
+    candidates = np.clip(starts(len(density.mean) - 2), density.lower, density.upper)
+    losses = np.array([[density.loss(z) for z in of_a_kind] for of_a_kind in candidates])
+    best = losses.min(axis=1)
+    descents = [
+        Descent(density, of_a_kind[i])
+        for of_a_kind, i, loss in zip(candidates, losses.argmin(axis=1), best, strict=True)
+        if loss <= best.min() + FAR
+    ]
+    if len(descents) > 1:
+        for descent in descents:
+            descent.run(FIRST_EVALUATIONS)
+    return min(descents, key=lambda descent: descent.loss).run(MAX_EVALUATIONS)

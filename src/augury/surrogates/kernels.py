@@ -7,8 +7,10 @@ gradients are finite at coincident points. An unordered choice is a group of one
 a lengthscale: two different options are then equally far apart, at s = 2/lengthscale².
 """
 
+import functools
 from abc import abstractmethod
-from typing import Literal
+from types import ModuleType
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
@@ -19,40 +21,11 @@ from numpy.random import Generator
 
 from augury._errors import UnsupportedError
 from augury._types import Array
-from augury.core.linalg import safe_sqrt
 
 KernelName = Literal["se", "matern32", "matern52"]
 
 
-@jax.custom_jvp
-def _se(s: Array) -> Array:
-    return jnp.exp(-0.5 * s)
-
-
-_se.defjvps(lambda t, out, s: -0.5 * out * t)
-
-
-@jax.custom_jvp
-def _matern32(s: Array) -> Array:
-    r = jnp.sqrt(3.0) * safe_sqrt(s)
-    return (1.0 + r) * jnp.exp(-r)
-
-
-_matern32.defjvps(lambda t, out, s: -1.5 * jnp.exp(-jnp.sqrt(3.0) * safe_sqrt(s)) * t)
-
-
-@jax.custom_jvp
-def _matern52(s: Array) -> Array:
-    r = jnp.sqrt(5.0) * safe_sqrt(s)
-    return (1.0 + r + r * r / 3.0) * jnp.exp(-r)
-
-
-def _matern52_derivative(t: Array, out: Array, s: Array) -> Array:
-    r = jnp.sqrt(5.0) * safe_sqrt(s)
-    return -(5.0 / 6.0) * (1.0 + r) * jnp.exp(-r) * t
-
-
-_matern52.defjvps(_matern52_derivative)
+Pair = tuple[Any, Any]  # of arrays of NumPy or JAX, whichever was given
 
 
 class Kernel(eqx.Module):
@@ -61,13 +34,18 @@ class Kernel(eqx.Module):
     lengthscale: eqx.AbstractVar[Float[Array, " D"]]
     variance: eqx.AbstractVar[Float[Array, ""]]
 
+    @staticmethod
     @abstractmethod
-    def profile(self, s: Float[Array, "*n"]) -> Float[Array, "*n"]:
-        """The correlation at squared scaled distance `s`."""
+    def value_and_slope(s: Any, xp: ModuleType = np) -> Pair:
+        """profile(s) and its derivative, by the functions of `xp`: NumPy or jax.numpy."""
 
     @abstractmethod
     def frequencies(self, count: int, rng: Generator) -> Float[np.ndarray, "count D"]:
         """Draws ω with E cos(ωᵀ(a − b)) = profile(s)."""
+
+    def profile(self, s: Float[Array, "*n"]) -> Float[Array, "*n"]:
+        """The correlation at squared scaled distance `s`."""
+        return _profile(type(self), s)
 
     def __call__(self, a: Float[Array, " D"], b: Float[Array, " D"]) -> Float[Array, ""]:
         """The covariance of the function values at one pair of points."""
@@ -80,15 +58,29 @@ class Kernel(eqx.Module):
         return self.variance * self.profile(jnp.maximum(s, 0.0))
 
 
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _profile(kind: type[Kernel], s: Array) -> Array:
+    value: Array = kind.value_and_slope(s, jnp)[0]
+    return value
+
+
+@_profile.defjvp
+def _profile_jvp(kind: type[Kernel], at: tuple[Array], towards: tuple[Array]) -> Pair:
+    value, slope = kind.value_and_slope(*at, jnp)
+    return value, slope * towards[0]
+
+
 class SquaredExponential(Kernel):
     """profile(s) = exp(−s/2): infinitely smooth functions."""
 
     lengthscale: Float[Array, " D"]
     variance: Float[Array, ""]
 
-    def profile(self, s: Float[Array, "*n"]) -> Float[Array, "*n"]:
-        """exp(−s/2)."""
-        return _se(s)
+    @staticmethod
+    def value_and_slope(s: Any, xp: ModuleType = np) -> Pair:
+        """exp(−s/2), and its derivative."""
+        value = xp.exp(-0.5 * s)
+        return value, -0.5 * value
 
     def frequencies(self, count: int, rng: Generator) -> Float[np.ndarray, "count D"]:
         """ω ~ N(0, diag(lengthscale)⁻²)."""
@@ -101,9 +93,12 @@ class Matern32(Kernel):
     lengthscale: Float[Array, " D"]
     variance: Float[Array, ""]
 
-    def profile(self, s: Float[Array, "*n"]) -> Float[Array, "*n"]:
-        """(1 + r) exp(−r), r = √(3s)."""
-        return _matern32(s)
+    @staticmethod
+    def value_and_slope(s: Any, xp: ModuleType = np) -> Pair:
+        """(1 + r) exp(−r), r = √(3s), and its derivative."""
+        r = xp.sqrt(3.0 * s)
+        decay = xp.exp(-r)
+        return (1.0 + r) * decay, -1.5 * decay
 
     def frequencies(self, count: int, rng: Generator) -> Float[np.ndarray, "count D"]:
         """ω ~ Student's t with 3 degrees of freedom."""
@@ -116,9 +111,13 @@ class Matern52(Kernel):
     lengthscale: Float[Array, " D"]
     variance: Float[Array, ""]
 
-    def profile(self, s: Float[Array, "*n"]) -> Float[Array, "*n"]:
-        """(1 + r + r²/3) exp(−r), r = √(5s)."""
-        return _matern52(s)
+    @staticmethod
+    def value_and_slope(s: Any, xp: ModuleType = np) -> Pair:
+        """(1 + r + r²/3) exp(−r), r = √(5s), and its derivative."""
+        r = xp.sqrt(5.0 * s)
+        decay = xp.exp(-r)
+        near = (1.0 + r) * decay
+        return near + (5.0 / 3.0) * s * decay, (-5.0 / 6.0) * near
 
     def frequencies(self, count: int, rng: Generator) -> Float[np.ndarray, "count D"]:
         """ω ~ Student's t with 5 degrees of freedom."""

@@ -1,0 +1,109 @@
+"""The log marginal likelihood of a stationary Gaussian process and its gradient, in closed form.
+
+    −log p(y | θ) = ½ yᵀK⁻¹y + ½ log det K + const,   ∂/∂θ = ½ tr((K⁻¹ − ααᵀ) ∂K/∂θ),   α = K⁻¹y
+
+The search for hyper-parameters spends nearly all its time here. It is written on LAPACK rather than
+compiled: at 100 observations an evaluation takes half the time that the same formula takes in XLA,
+no row is padding, and there is nothing to compile when the data grow.
+
+Reference: Rasmussen & Williams (2006), "Gaussian processes for machine learning", section 5.4.1.
+"""
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy.linalg import blas, lapack
+
+from augury.surrogates.kernels import Kernel
+
+BASE_JITTER = 1e-8  # times the variance, always on the diagonal of a standardized covariance
+SMALLEST_BLOCK = 64  # of a triangular matrix, below which LAPACK inverts it
+BLOCK = 1 << 14  # kernel values computed together: their temporaries stay in the cache
+
+
+class Likelihood:
+    """−log p(y | θ) of standardized data, θ = (log lengthscale per group, log variance, log noise).
+
+    Buffers are kept between evaluations: fresh memory would cost a third of the time.
+    """
+
+    def __init__(
+        self,
+        kind: type[Kernel],
+        x: Float[np.ndarray, "n D"],
+        y: Float[np.ndarray, " n"],
+        groups: Int[np.ndarray, " D"],
+    ) -> None:
+        n, dim = x.shape
+        self.kind, self.groups, self._x, self._y = kind, groups, np.ascontiguousarray(x.T), y
+        self._k, self._slope, self._C = (np.empty((n, n)) for _ in range(3))
+        self._left, self._right = np.ones((2, dim + 2, n))
+        step = max(1, BLOCK // max(n, 1))
+        self._blocks = [slice(start, start + step) for start in range(0, n, step)]
+
+    def value(self, theta: Float[np.ndarray, " p"]) -> float:
+        """−log p(y | θ) without its constant; infinite where K is not positive definite."""
+        L = self._factor(theta)
+        if L is None:
+            return np.inf
+        z = lapack.dtrtrs(L, self._y, lower=1)[0]
+        return float(0.5 * z @ z + np.log(L.diagonal()).sum())
+
+    def value_and_gradient(self, theta: Float[np.ndarray, " p"]) -> tuple[float, np.ndarray]:
+        """The value, and its derivative in every element of θ."""
+        L = self._factor(theta)
+        if L is None:
+            return np.inf, np.zeros_like(theta)
+        log_det = np.log(L.diagonal()).sum()
+        invert_triangular(L)
+        z = L @ self._y
+        alpha = z @ L
+        # Of the symmetric K⁻¹ = L⁻ᵀL⁻¹, LAPACK computes the lower half; k and its slope are whole.
+        K_inverse = lapack.dlauum(L, lower=1, overwrite_c=1)[0]
+        variance, noise = np.exp(theta[-2:])
+        trace = K_inverse.trace()
+        in_k = 2.0 * np.vdot(K_inverse.T, self._k) - trace - alpha @ self._k @ alpha
+        in_diagonal = trace - alpha @ alpha
+        # ∂k/∂log ℓ_j = −2 variance·slope(s)·(a_j − b_j)², summed over all pairs by two products
+        W = blas.dsyr(-1.0, alpha, lower=1, a=K_inverse, overwrite_a=1)
+        W *= self._slope.T
+        ab = self._right[:-1]  # the scaled inputs and a row of ones
+        sums = blas.dsymm(1.0, W, ab.T, lower=1).T
+        pairs = ((sums[-1] * ab[:-1] - sums[:-1]) * ab[:-1]).sum(1)
+        gradient = np.empty_like(theta)
+        gradient[:-2] = np.bincount(self.groups, -2.0 * variance * pairs, minlength=len(theta) - 2)
+        gradient[-2] = 0.5 * variance * (in_k + BASE_JITTER * in_diagonal)
+        gradient[-1] = 0.5 * noise * in_diagonal
+        return float(0.5 * z @ z + log_det), gradient
+
+    def _factor(self, theta: np.ndarray) -> np.ndarray | None:
+        """The lower factor of K + noise·I, in a buffer; None if it has none."""
+        variance, noise = np.exp(theta[-2:])
+        # ‖a‖² + ‖b‖² − 2⟨a, b⟩ = (−2a, ‖a‖², 1)·(b, 1, ‖b‖²), up to rounding, whose sign is dropped
+        left, right = self._left, self._right
+        np.multiply(self._x, np.exp(-theta[:-2])[self.groups, None], out=right[:-2])
+        np.einsum("ij,ij->j", right[:-2], right[:-2], out=right[-1])
+        np.multiply(right[:-2], -2.0, out=left[:-2])
+        left[-2] = right[-1]
+        for rows in self._blocks:
+            s = np.abs(left[:, rows].T @ right)
+            self._k[rows], self._slope[rows] = self.kind.value_and_slope(s)
+        C = np.multiply(self._k, variance, out=self._C)
+        C.ravel()[:: len(C) + 1] = variance + noise + BASE_JITTER * variance
+        L, failed = lapack.dpotrf(C.T, lower=1, clean=1, overwrite_a=1)
+        return None if failed or not np.isfinite(L[-1, -1]) else L
+
+
+def invert_triangular(L: Float[np.ndarray, "n n"]) -> None:
+    """L⁻¹ in the place of a lower-triangular L.
+
+    [A 0; B C]⁻¹ = [A⁻¹ 0; −C⁻¹BA⁻¹  C⁻¹]: the products are faster than LAPACK's own inversion.
+    """
+    n = len(L)
+    if n <= SMALLEST_BLOCK:
+        L[...] = lapack.dtrtri(L, lower=1)[0]
+        return
+    m = n // 2
+    A, B, C = L[:m, :m], L[m:, :m], L[m:, m:]
+    invert_triangular(A)
+    invert_triangular(C)
+    np.negative(C @ (B @ A), out=B)
