@@ -244,7 +244,7 @@ def test_a_grid_of_ten_points_is_inaccurate_on_other_spaces(space):
 
 def test_an_audit_looks_harder():
     cheap, audited = (
-        maximize(MultiStart(raw=8, starts=1), bumpy(BOX), BOX, root_key(1), audit=audit)
+        maximize(MultiStart(raw=8, starts=1, audit=audit), bumpy(BOX), BOX, root_key(1))
         for audit in (False, True)
     )
     np.testing.assert_array_equal(cheap.x, audited.x)

@@ -97,7 +97,6 @@ def test_the_interface_of_a_space():
     assert pool.is_finite is True
     assert pool.groups.tolist() == [0, 1, 2]
     assert pool.continuous.tolist() == [False] * 3
-    assert pool.ordered.tolist() == [True] * 3
     assert pool.check({"index": np.int32(2)}) == {"index": 2}
     assert type(pool.check({"index": np.int32(2)})["index"]) is int
     assert pool.decode(1) == {"index": 1}

@@ -49,7 +49,6 @@ def test_shape():
     assert MIXED.groups.tolist() == [0, 1, 2, 2, 2, 3, 4, 5]
     assert MIXED.groups.dtype == np.int64
     assert MIXED.continuous.tolist() == [True] + [False] * 7
-    assert MIXED.ordered.tolist() == [True, True, False, False, False, True, True, True]
     assert MIXED.size == math.inf
     assert not MIXED.is_finite
     assert FINITE.size == 3 * 3 * 3 * 4

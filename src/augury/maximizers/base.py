@@ -43,8 +43,11 @@ class Maximizer(ABC):
     """Finds a large value of a score over a space.
 
     Calling one runs its `search` and then estimates how accurate it was; the seconds of the two are
-    reported apart. `audit=True` spends 20,000 points and 50 ascents on that estimate.
+    reported apart. With `audit=True`, which every maximizer takes, the estimate spends 20,000 points and
+    50 ascents.
     """
+
+    audit: bool = field(default=False, kw_only=True)
 
     needs_gradient: ClassVar[bool] = False
     exact: ClassVar[bool] = False  # whether it looks at every point
@@ -72,7 +75,6 @@ class Maximizer(ABC):
         near: Rows | None = None,
         exclude: Collection[int] = frozenset(),
         gradient: bool = True,
-        audit: bool = False,
     ) -> Best:
         """Maximize `score` over `space` at step `t`, which starts at 1.
 
@@ -96,7 +98,7 @@ class Maximizer(ABC):
                     near=near,
                     exclude=exclude,
                     gradient=gradient,
-                    audit=audit,
+                    audit=self.audit,
                 )
             estimated = time.perf_counter()
         info = {
@@ -108,16 +110,22 @@ class Maximizer(ABC):
         return Best(found.x, found.index, found.value, accuracy.eta, info)
 
 
-def continuous_only(name: str, space: Domain) -> str | None:
-    """The reason why a method that moves continuously cannot search `space`, if it cannot."""
+def no_pool(maximizer: Maximizer, space: Domain) -> str | None:
+    """The reason why a maximizer that moves in a box cannot search a pool."""
     if isinstance(space, Pool):
         return (
-            f"{name} needs a box; got a pool of {space.size} candidates. "
-            "Use the exhaustive or the random-grid maximizer."
-        )
-    if not space.continuous.all():
-        return (
-            f"{name} needs a space of continuous Floats; got integers, steps or choices. "
-            f"Use the mixed maximizer, or wrap it: rounding({name})."
+            f"{type(maximizer).__name__} needs a Space; got a pool of {space.size} candidates. "
+            "Use Exhaustive() or RandomGrid()."
         )
     return None
+
+
+def continuous_only(maximizer: Maximizer, space: Domain) -> str | None:
+    """The reason why a maximizer that moves continuously cannot search `space`, if it cannot."""
+    if isinstance(space, Space) and not space.continuous.all():
+        name = type(maximizer).__name__
+        return (
+            f"{name} needs a space of continuous Floats; got integers, steps or choices. "
+            f"Use Mixed(), or wrap it: Rounding({name}())."
+        )
+    return no_pool(maximizer, space)

@@ -43,7 +43,7 @@ class Gradient(Maximizer):
 
     def fits(self, space: Domain) -> str | None:
         """Spaces of continuous Floats."""
-        return continuous_only("gradient", space)
+        return continuous_only(self, space)
 
     def search(
         self, score: Score, space: Domain, *, t: int, key: KeyArray, near: Rows, exclude: Collection[int]
@@ -81,7 +81,7 @@ class NelderMead(Maximizer):
 
     def fits(self, space: Domain) -> str | None:
         """Spaces of continuous Floats."""
-        return continuous_only("nelder-mead", space)
+        return continuous_only(self, space)
 
     def search(
         self, score: Score, space: Domain, *, t: int, key: KeyArray, near: Rows, exclude: Collection[int]

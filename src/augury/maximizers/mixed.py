@@ -9,12 +9,12 @@ import numpy as np
 from augury._errors import UnsupportedError
 from augury.core.keys import KeyArray, fold, generator
 from augury.maximizers.ascent import climb
-from augury.maximizers.base import Domain, Found, Maximizer, Rows, Score
+from augury.maximizers.base import Domain, Found, Maximizer, Rows, Score, no_pool
 from augury.maximizers.multistart import MultiStart, check_counts
 from augury.maximizers.scoring import best_of, values
 from augury.maximizers.sets import any_allowed
 from augury.maximizers.starts import best_starts, spread_and_near
-from augury.space import Float, Pool, Space
+from augury.space import Float, Space
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Mixed(Maximizer):
 
     def fits(self, space: Domain) -> str | None:
         """Everything but pools."""
-        return no_pool("mixed", space)
+        return no_pool(self, space)
 
     def search(
         self, score: Score, space: Domain, *, t: int, key: KeyArray, near: Rows, exclude: Collection[int]
@@ -88,7 +88,7 @@ class Rounding(Maximizer):
 
     def fits(self, space: Domain) -> str | None:
         """Everything but pools."""
-        return no_pool("rounding", space)
+        return no_pool(self, space)
 
     def search(
         self, score: Score, space: Domain, *, t: int, key: KeyArray, near: Rows, exclude: Collection[int]
@@ -107,13 +107,3 @@ class Rounding(Maximizer):
         if found is None:
             found = any_allowed(score, space, generator(fold(key, 1)), exclude)
         return replace(found, evaluations=relaxed.evaluations + found.evaluations)
-
-
-def no_pool(name: str, space: Domain) -> str | None:
-    """The reason why a method that needs a box cannot search a pool."""
-    if isinstance(space, Pool):
-        return (
-            f"{name} needs a Space; got a pool of {space.size} candidates. "
-            "Use the exhaustive or the random-grid maximizer."
-        )
-    return None

@@ -55,7 +55,7 @@ class MultiStart(Maximizer):
 
     def fits(self, space: Domain) -> str | None:
         """Spaces of continuous Floats."""
-        return continuous_only("multistart", space)
+        return continuous_only(self, space)
 
     def search(
         self, score: Score, space: Domain, *, t: int, key: KeyArray, near: Rows, exclude: Collection[int]

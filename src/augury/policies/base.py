@@ -78,3 +78,15 @@ class Policy(Protocol):
         keys: Sequence[KeyArray],
     ) -> Picks:
         """As many points as there are keys."""
+
+
+def one_by_one(
+    score: Callable[[Posterior], Score], belief: Posterior, maximize: Maximize, keys: Sequence[KeyArray]
+) -> list[Chosen]:
+    """One maximizer of the score per key, each given that those before it will be observed."""
+    points: list[Chosen] = []
+    for key in keys:
+        if points:
+            belief = belief.condition(points[-1].x)
+        points.append(maximize(score(belief), key=key, without=points))
+    return points

@@ -16,7 +16,7 @@ from jaxtyping import Float
 from augury._types import Array
 from augury.core.keys import KeyArray
 from augury.core.score import Score
-from augury.policies.base import Candidates, Chosen, Maximize, Picks
+from augury.policies.base import Candidates, Maximize, Picks, one_by_one
 from augury.surrogates.base import Capability, Posterior
 
 LOG_SQRT_2PI = 0.5 * np.log(2.0 * np.pi)
@@ -102,10 +102,10 @@ class EI:
     ) -> Picks:
         """One point per key, each conditioned on those before it."""
         best = posterior.incumbent() if incumbent is None else incumbent
-        belief = posterior.condition(pending)
-        points: list[Chosen] = []
-        for key in keys:
-            if points:
-                belief = belief.condition(points[-1].x)
-            points.append(maximize(LogEIScore(belief, np.asarray(best)), key=key, without=points))
+        points = one_by_one(
+            lambda belief: LogEIScore(belief, np.asarray(best)),
+            posterior.condition(pending),
+            maximize,
+            keys,
+        )
         return Picks(points, [{"incumbent": best}] * len(points))

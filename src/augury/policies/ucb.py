@@ -10,7 +10,7 @@ from jaxtyping import Float
 from augury._types import Array
 from augury.core.keys import KeyArray
 from augury.core.score import Score
-from augury.policies.base import Candidates, Chosen, Maximize, Picks
+from augury.policies.base import Candidates, Maximize, Picks, one_by_one
 from augury.policies.schedules import Schedule, SqrtLog, as_schedule
 from augury.surrogates.base import Capability, Posterior
 
@@ -62,11 +62,10 @@ class UCB:
     ) -> Picks:
         """One point per key, each conditioned on those before it."""
         beta = as_schedule(self.beta)(t, posterior)
-        belief = posterior.condition(pending)
-        points: list[Chosen] = []
-        for key in keys:
-            if points:
-                belief = belief.condition(points[-1].x)
-            score = UCBScore(belief, np.asarray(beta))
-            points.append(maximize(score, key=key, without=points))
+        points = one_by_one(
+            lambda belief: UCBScore(belief, np.asarray(beta)),
+            posterior.condition(pending),
+            maximize,
+            keys,
+        )
         return Picks(points, [{"beta": beta}] * len(points))

@@ -177,11 +177,6 @@ class Pool:
         """For each column False: only the candidates' own values are valid."""
         return np.zeros(self.dim, dtype=np.bool_)
 
-    @property
-    def ordered(self) -> npt.NDArray[np.bool_]:
-        """For each column True: close values mean close candidates."""
-        return np.ones(self.dim, dtype=np.bool_)
-
     def check(self, params: Mapping[str, object]) -> dict[str, int]:
         """The point ``{"index": i}`` with a Python int, or a SpaceError."""
         if not isinstance(params, Mapping) or set(params) != {"index"}:

@@ -36,7 +36,7 @@ class Space:
     {'optimizer.lr': 1.0, 'depth': 3}
     """
 
-    __slots__ = ("_columns", "_continuous", "_groups", "_ordered", "_params", "_size", "_strides")
+    __slots__ = ("_columns", "_continuous", "_groups", "_params", "_size", "_strides")
 
     def __init__(self, params: Mapping[str, Param] | None = None, /, **named: Param) -> None:
         self._params = _collect(params, named)
@@ -47,7 +47,6 @@ class Space:
         free = [width for width in widths if width]
         self._groups = _frozen(np.repeat(np.arange(len(free)), free), np.int64)
         self._continuous = _frozen(np.repeat([p.continuous for p in members], widths), np.bool_)
-        self._ordered = _frozen(np.repeat([not p.one_hot for p in members], widths), np.bool_)
         # How far apart the indices of two neighbouring levels are; meaningless if not finite.
         counts = [param.levels or 1 for param in members]
         *strides, size = accumulate(reversed(counts), mul, initial=1)
@@ -93,11 +92,6 @@ class Space:
     def continuous(self) -> npt.NDArray[np.bool_]:
         """For each column, whether every value of [0, 1] is valid."""
         return self._continuous
-
-    @property
-    def ordered(self) -> npt.NDArray[np.bool_]:
-        """For each column, whether it is not part of a one-hot code."""
-        return self._ordered
 
     # Between dicts and rows
 
