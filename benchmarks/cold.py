@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from common import HERE, SPEED_PAGE, Compilations, markdown, put, read_results, rounded, write_results
+from common import HERE, Compilations, markdown, measure_and_show, options, rounded
 
 IMPORT = """
 import time
@@ -141,26 +141,14 @@ def summary(results: dict[str, Any]) -> str:
 
 def main() -> None:
     """Measure, or show what was measured."""
-    parser = argparse.ArgumentParser(description="Imports, first suggestion, compilations.")
-    parser.add_argument("--python", type=Path, default=Path(".venv/bin/python"), help="has Augury")
-    parser.add_argument(
-        "--peers", type=Path, default=Path(".venv-peers/bin/python"), help="has BoTorch and Optuna"
-    )
+    parser = options("Imports, first suggestion, compilations.", peers=True)
     parser.add_argument("--repeats", type=int, default=5, help="processes per number (default 5)")
-    parser.add_argument("--table", action="store_true", help="print the last results and stop")
-    parser.add_argument("--write-doc", action="store_true", help="put the results into docs/speed.md")
     parser.add_argument("--count", action="store_true", help=argparse.SUPPRESS)  # in this process
     arguments = parser.parse_args()
     if arguments.count:
         print(json.dumps(count_compilations()))
         return
-    if not (arguments.table or arguments.write_doc):
-        write_results("cold", measure(arguments))
-    results = read_results("cold")
-    text = f"{table(results)}\n\n{summary(results)}"
-    print(text)
-    if arguments.write_doc:
-        put(SPEED_PAGE, "cold", text)
+    measure_and_show("cold", arguments, measure, lambda r: f"{table(r)}\n\n{summary(r)}")
 
 
 if __name__ == "__main__":

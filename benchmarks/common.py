@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import resource
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,33 @@ def read_results(name: str) -> dict[str, Any]:
         raise SystemExit(f"there are no results yet: run python benchmarks/{name}.py first")
     results: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return results
+
+
+def options(description: str, *, peers: bool = False) -> argparse.ArgumentParser:
+    """The options that all benchmarks of speed share."""
+    parser = argparse.ArgumentParser(description=description)
+    if peers:
+        python, others = Path(".venv/bin/python"), Path(".venv-peers/bin/python")
+        parser.add_argument("--python", type=Path, default=python, help="has Augury")
+        parser.add_argument("--peers", type=Path, default=others, help="has BoTorch and Optuna")
+    parser.add_argument("--table", action="store_true", help="print the last results and stop")
+    parser.add_argument("--write-doc", action="store_true", help="put the results into docs/speed.md")
+    return parser
+
+
+def measure_and_show(
+    name: str,
+    arguments: argparse.Namespace,
+    measure: Callable[[argparse.Namespace], dict[str, Any]],
+    show: Callable[[dict[str, Any]], str],
+) -> None:
+    """Measure, unless the last results are asked for, and print the results or also write them down."""
+    if not (arguments.table or arguments.write_doc):
+        write_results(name, measure(arguments))
+    text = show(read_results(name))
+    print(text)
+    if arguments.write_doc:
+        put(SPEED_PAGE, name, text)
 
 
 def markdown(header: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> str:

@@ -26,18 +26,16 @@ from common import (
     HALF_WIDTH,
     HERE,
     NAMES,
-    SPEED_PAGE,
     Compilations,
     ackley,
     markdown,
+    measure_and_show,
     observations,
+    options,
     parameters,
     peak_mib,
-    put,
-    read_results,
     resident_mib,
     rounded,
-    write_results,
 )
 
 SIZES = (50, 99, 100, 101, 200, 500, 1000, 2000)
@@ -165,14 +163,23 @@ def summary(results: dict[str, Any]) -> str:
     )
 
 
+def measure(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Every size, and the long run, each in a process of its own."""
+    rounds = str(arguments.rounds)
+    return {
+        "rounds": arguments.rounds,
+        "cores": os.cpu_count(),
+        "sizes": [apart("--size", str(n), "--rounds", rounds) for n in arguments.sizes],
+        "run": apart("--run", str(arguments.suggestions)),
+    }
+
+
 def main() -> None:
     """Measure, or show what was measured."""
-    parser = argparse.ArgumentParser(description="Time and memory by number of observations.")
+    parser = options("Time and memory by number of observations.")
     parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES))
     parser.add_argument("--rounds", type=int, default=7, help="suggestions per size (default 7)")
     parser.add_argument("--suggestions", type=int, default=200, help="in a row (default 200)")
-    parser.add_argument("--table", action="store_true", help="print the last results and stop")
-    parser.add_argument("--write-doc", action="store_true", help="put the results into docs/speed.md")
     parser.add_argument("--size", type=int, help=argparse.SUPPRESS)  # one part, in this process
     parser.add_argument("--run", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -182,17 +189,7 @@ def main() -> None:
     if arguments.run is not None:
         print(json.dumps(time_run(arguments.run)))
         return
-    if not (arguments.table or arguments.write_doc):
-        rounds = str(arguments.rounds)
-        sizes = [apart("--size", str(n), "--rounds", rounds) for n in arguments.sizes]
-        run = apart("--run", str(arguments.suggestions))
-        results = {"rounds": arguments.rounds, "cores": os.cpu_count(), "sizes": sizes, "run": run}
-        write_results("growth", results)
-    results = read_results("growth")
-    text = f"{table(results)}\n\n{summary(results)}"
-    print(text)
-    if arguments.write_doc:
-        put(SPEED_PAGE, "growth", text)
+    measure_and_show("growth", arguments, measure, lambda r: f"{table(r)}\n\n{summary(r)}")
 
 
 if __name__ == "__main__":

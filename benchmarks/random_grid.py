@@ -40,7 +40,7 @@ from augury.policies.schedules import SqrtLog
 from augury.surrogates import GaussianProcess
 from common import DOCS, RESULTS, Compilations, markdown, put
 from problems import PROBLEMS, Problem
-from random_grid_paper import CURVE_SEEDS, append, read, repair, significant
+from random_grid_paper import CURVE_SEEDS, keep, read, significant, unfinished
 
 PAGE = DOCS / "random-grid.md"
 DEFAULT_OUT = RESULTS / "random_grid.jsonl"
@@ -246,24 +246,12 @@ def main() -> None:
             put(PAGE, "results", text)
     if arguments.table or arguments.both or arguments.write_doc:
         return
-    repair(arguments.out)
-    finished = {(r["problem"], r["solver"], r["seed"]) for r in records}
     compilations = Compilations()
-    for seed in range(arguments.seeds):
-        for name in arguments.problems:
-            for solver in arguments.solvers:
-                if (name, solver, seed) in finished:
-                    continue
-                iterations = arguments.iterations or PROBLEMS[name].iterations
-                record = run(PROBLEMS[name], solver, seed, iterations, compilations)
-                records.append(record)
-                check_design(records)
-                append(arguments.out, record)
-                print(
-                    f"seed {seed} {name} {solver}: regret {record['cumulative_regret']}, "
-                    f"η {record['mean_eta']}, {record['loop_seconds']} s",
-                    flush=True,
-                )
+    for seed, name, solver in unfinished(arguments, list(records)):
+        iterations = arguments.iterations or PROBLEMS[name].iterations
+        records.append(run(PROBLEMS[name], solver, seed, iterations, compilations))
+        check_design(records)
+        keep(arguments.out, records[-1])
 
 
 if __name__ == "__main__":

@@ -27,13 +27,14 @@ stopped. `--table` prints the results.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import math
 import os
 import time
 import warnings
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -309,6 +310,26 @@ def table(records: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def unfinished(
+    arguments: argparse.Namespace, records: list[dict[str, Any]]
+) -> Iterator[tuple[int, str, str]]:
+    """The repeats that were asked for and are not on record: seed, problem, solver."""
+    repair(arguments.out)
+    finished = {(r["seed"], r["problem"], r["solver"]) for r in records}
+    repeats = itertools.product(range(arguments.seeds), arguments.problems, arguments.solvers)
+    return (repeat for repeat in repeats if repeat not in finished)
+
+
+def keep(path: Path, record: dict[str, Any]) -> None:
+    """Append a repeat to the file, and say so."""
+    append(path, record)
+    print(
+        f"seed {record['seed']} {record['problem']} {record['solver']}: regret "
+        f"{record['cumulative_regret']}, η {record['mean_eta']}, {record['loop_seconds']} s",
+        flush=True,
+    )
+
+
 def main() -> None:
     """Run what is not finished yet, or print the table."""
     parser = argparse.ArgumentParser(description="The random-grid paper's experiment.")
@@ -330,23 +351,11 @@ def main() -> None:
     if arguments.table:
         print(table(records))
         return
-    repair(arguments.out)
-    finished = {(r["problem"], r["solver"], r["seed"]) for r in records}
     warnings.simplefilter("ignore", ConvergenceWarning)
     warnings.filterwarnings("ignore", message="Predicted variances smaller than 0")
     with threadpool_limits(1):
-        for seed in range(arguments.seeds):
-            for name in arguments.problems:
-                for solver in arguments.solvers:
-                    if (name, solver, seed) in finished:
-                        continue
-                    record = run(PROBLEMS[name], solver, seed, arguments.predict)
-                    append(arguments.out, record)
-                    print(
-                        f"seed {seed} {name} {solver}: regret {record['cumulative_regret']}, "
-                        f"η {record['mean_eta']}, {record['loop_seconds']} s",
-                        flush=True,
-                    )
+        for seed, name, solver in unfinished(arguments, records):
+            keep(arguments.out, run(PROBLEMS[name], solver, seed, arguments.predict))
 
 
 if __name__ == "__main__":

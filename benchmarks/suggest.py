@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from common import HERE, SPEED_PAGE, markdown, put, read_results, rounded, write_results
+from common import HERE, markdown, measure_and_show, options, rounded
 from one_suggestion import LIBRARIES
 
 TITLES = {"augury": "Augury", "botorch": "BoTorch", "optuna": "Optuna"}
@@ -155,25 +155,12 @@ def summary(results: dict[str, Any]) -> str:
 
 def main() -> None:
     """Measure, or show what was measured."""
-    parser = argparse.ArgumentParser(description="Seconds per suggestion, beside BoTorch and Optuna.")
-    parser.add_argument("--python", type=Path, default=Path(".venv/bin/python"), help="has Augury")
-    parser.add_argument(
-        "--peers", type=Path, default=Path(".venv-peers/bin/python"), help="has BoTorch and Optuna"
-    )
+    parser = options("Seconds per suggestion, beside BoTorch and Optuna.", peers=True)
     parser.add_argument("--n", type=int, default=100, help="observations (default 100)")
     parser.add_argument("--rounds", type=int, default=15, help="rounds that count (default 15)")
     parser.add_argument("--warm-up", type=int, default=3, help="rounds that do not (default 3)")
     parser.add_argument("--load", type=int, help="busy processes (default: all cores but one)")
-    parser.add_argument("--table", action="store_true", help="print the last results and stop")
-    parser.add_argument("--write-doc", action="store_true", help="put the results into docs/speed.md")
-    arguments = parser.parse_args()
-    if not (arguments.table or arguments.write_doc):
-        write_results("suggest", measure(arguments))
-    results = read_results("suggest")
-    text = f"{table(results)}\n\n{summary(results)}"
-    print(text)
-    if arguments.write_doc:
-        put(SPEED_PAGE, "suggest", text)
+    measure_and_show("suggest", parser.parse_args(), measure, lambda r: f"{table(r)}\n\n{summary(r)}")
 
 
 if __name__ == "__main__":
