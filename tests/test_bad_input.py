@@ -18,6 +18,11 @@ from augury import (
     SpaceError,
     UnsupportedError,
 )
+from augury.core.data import Data
+from augury.maximizers import Gradient, NelderMead, RandomGrid
+from augury.policies import UCB, Thompson
+from augury.policies.schedules import Constant, InformationGain
+from augury.surrogates import GaussianProcess
 from augury.trial import State, Trial
 
 SPACE = Space(lr=Float(1e-3, 1.0, log=True), depth=Int(1, 4), act=Choice(["relu", "tanh"]))
@@ -166,6 +171,15 @@ BAD_CONSTRUCTIONS = {
     "duplicates maybe": (lambda: Optimizer(LINE, duplicates="maybe"), UnsupportedError),
     "an abacus": (lambda: Optimizer(LINE, device="abacus"), UnsupportedError),
     "an unknown algorithm": (lambda: Optimizer(LINE, "gp-pi"), UnsupportedError),
+    "a noise per point": (lambda: GaussianProcess(noise=[0.1, 0.2]), UnsupportedError),
+    "ard of text": (lambda: GaussianProcess(ard="no"), UnsupportedError),
+    "a grid of text": (lambda: RandomGrid(c="a"), UnsupportedError),
+    "a rate of text": (lambda: Gradient(rate="x"), UnsupportedError),
+    "no iterations": (lambda: NelderMead(max_iterations=0), UnsupportedError),
+    "epsilon of text": (lambda: Thompson(epsilon="a"), UnsupportedError),
+    "a schedule of text": (lambda: Constant("a"), UnsupportedError),
+    "a bound of text": (lambda: InformationGain(B="x"), UnsupportedError),
+    "too few groups": (lambda: Data.of(np.ones((2, 2)), np.ones(2), groups=[0]), DataError),
     "no function": (lambda: augury.minimize(3.0, LINE, 5), UnsupportedError),
     "budget None": (lambda: augury.minimize(f, LINE, None), UnsupportedError),
     "budget 2.5": (lambda: augury.minimize(f, LINE, 2.5), UnsupportedError),
@@ -184,6 +198,22 @@ BAD_CONSTRUCTIONS = {
 def test_a_bad_construction_gets_a_sentence(build, kind):
     with pytest.raises(kind, match=SENTENCE):
         build()
+
+
+def test_a_schedule_that_gives_no_number_gets_a_sentence():
+    algorithm = augury.Algorithm("gp", UCB(beta=lambda t, posterior: math.nan))
+    opt = Optimizer(LINE, algorithm, seed=0, initial=1)
+    opt.tell(opt.ask(), 1.0)
+    with pytest.raises(UnsupportedError, match=SENTENCE):
+        opt.ask()
+    assert len(opt.trials) == 1
+
+
+def test_a_trial_with_a_wrong_number_is_refused(opt):
+    trial = pending(opt)
+    trial.number = -1
+    with pytest.raises(DataError, match=SENTENCE):
+        opt.tell(trial, 1.0)
 
 
 def test_all_errors_have_one_base():

@@ -4,7 +4,7 @@ from scipy.optimize import minimize
 from scipy.stats import multivariate_normal
 
 from augury.surrogates import hyperfit
-from augury.surrogates.hyperfit import DEFAULT_LOWER, DEFAULT_UPPER, Density, Descent, Hyper, Limits
+from augury.surrogates.hyperfit import DEFAULT_LOWER, DEFAULT_UPPER, Density, Hyper, Limits, Search
 from augury.surrogates.kernels import KERNELS
 from augury.surrogates.likelihood import BASE_JITTER, BLOCK, Likelihood, invert_triangular
 
@@ -107,7 +107,7 @@ def test_a_descent_finds_what_scipy_finds():
     bounds = np.stack([posterior.lower, posterior.upper], axis=1)
     for start in hyperfit.starts(3).reshape(-1, 5):
         start = np.clip(start, posterior.lower, posterior.upper)
-        end = Descent(posterior, start).run(200)
+        end = Search(posterior, start).run(200)
         best = minimize(posterior.loss_and_gradient, start, jac=True, method="L-BFGS-B", bounds=bounds)
         assert end.converged
         assert end.loss < best.fun + 0.02
@@ -118,7 +118,7 @@ def test_a_descent_stays_within_the_limits_and_leaves_what_is_fixed():
     x, y = observations(40)
     posterior = density(x, y, log_variance=0.25, log_noise=np.log(1e-6))
     start = np.clip(np.ones(5), posterior.lower, posterior.upper)
-    end = Descent(posterior, start).run(60)
+    end = Search(posterior, start).run(60)
     np.testing.assert_allclose(posterior.theta(end.z)[-2:], [0.25, np.log(1e-6)], rtol=1e-15)
     assert (posterior.lower <= end.z).all()
     assert (end.z <= posterior.upper).all()
@@ -128,8 +128,8 @@ def test_a_descent_stays_within_the_limits_and_leaves_what_is_fixed():
 
 def test_a_descent_can_be_left_and_taken_up_again():
     x, y = observations(40)
-    whole = Descent(density(x, y), np.zeros(5)).run(60)
-    parts = Descent(density(x, y), np.zeros(5))
+    whole = Search(density(x, y), np.zeros(5)).run(60)
+    parts = Search(density(x, y), np.zeros(5))
     while not parts.done:
         before = parts.evaluations
         parts.run(before + 4)
@@ -145,7 +145,7 @@ def test_a_descent_slides_along_a_bound():
         def loss_and_gradient(self, z):
             return float(((z - [2.0, -2.0]) ** 2).sum()), 2.0 * (z - [2.0, -2.0])
 
-    end = Descent(Bowl(), np.array([0.3, 0.9])).run(50)
+    end = Search(Bowl(), np.array([0.3, 0.9])).run(50)
     np.testing.assert_array_equal(end.z, [1.0, -1.0])
     assert end.converged
 
@@ -159,7 +159,28 @@ def test_starts_are_of_two_kinds():
 
 def test_numbers_too_large_for_a_likelihood_do_not_stop_the_search():
     x, _ = observations(5)
-    end = Descent(density(x, np.full(5, 1e200)), np.zeros(5)).run(20)
+    end = Search(density(x, np.full(5, 1e200)), np.zeros(5)).run(20)
     assert np.isfinite(end.z).all()
     assert end.loss == np.inf
     assert not end.converged
+
+
+def test_a_start_is_made_of_the_input_along_which_values_vary_smoothly():
+    x, _ = observations(60)
+    starts = hyperfit.single_inputs(x, np.sin(20.0 * x[:, 4]), GROUPS)
+    assert starts.shape == (2, 5)
+    np.testing.assert_array_equal(starts[0], [1.5, 1.5, -1.0, 0.0, 0.0])  # of the third group
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_an_oscillation_along_one_input_of_many_is_not_taken_for_noise(seed):
+    x = np.random.default_rng(seed).random((60, 8))
+    y = np.sin(20.0 * x[:, 3])
+    limits = Limits(
+        *(Hyper(np.full(8, low), v, noise) for low, v, noise in (DEFAULT_LOWER, DEFAULT_UPPER))
+    )
+    tuned = hyperfit.tune(KERNELS["matern52"], x, y / y.std(), np.arange(8), 8, limits)
+    lengthscales = np.exp(tuned.hyper.log_lengthscale)
+    assert lengthscales[3] < 0.5
+    assert np.delete(lengthscales, 3).min() > 2.0
+    assert np.exp(tuned.hyper.log_noise) < 1e-2

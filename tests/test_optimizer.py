@@ -1,6 +1,11 @@
 """Ask and tell: what is asked, what counts, what is remembered."""
 
+import copy
 import math
+import pickle
+import threading
+from decimal import Decimal
+from fractions import Fraction
 
 import jax
 import numpy as np
@@ -460,3 +465,60 @@ def test_it_finds_the_optimum():
     opt = Optimizer(BOX, "gp-ei", "maximize", seed=0, initial=5)
     run(opt, 16)
     assert opt.best.value > -1e-3
+
+
+@pytest.mark.parametrize("algorithm", ["gp-ei", "gp-ucb", "gp-ts"])
+def test_a_best_point_in_a_corner_is_not_asked_for_again(algorithm):
+    square = Space(x=Float(0.0, 1.0), y=Float(0.0, 1.0))
+    opt = Optimizer(square, algorithm, seed=0, initial=5)
+    for _ in range(14):
+        trial = opt.ask()
+        opt.tell(trial, trial.params["x"] + trial.params["y"])
+    together = opt.ask(5)
+    points = np.array([list(t.params.values()) for t in opt.trials])
+    distances = np.abs(points[:, None] - points[None]).max(-1) + np.eye(len(points))
+    assert distances.min() > 1e-6
+    assert opt.best.value < 1e-3
+    assert any("explored" in trial.info for trial in (*opt.trials, *together))
+
+
+def test_noisy_functions_may_be_asked_at_a_point_again():
+    opt = Optimizer(Space(x=Float(0.0, 1.0)), "gp-ei", seed=0, initial=3, duplicates="allow")
+    for _ in range(12):
+        trial = opt.ask()
+        opt.tell(trial, trial.params["x"])
+    asked = [trial.params["x"] for trial in opt.trials]
+    assert len(set(asked)) < len(asked)
+
+
+def test_threads_may_share_an_optimizer():
+    opt = Optimizer(Space(x=Float(0.0, 1.0)), "gp-ei", seed=0, initial=4)
+
+    def work():
+        for _ in range(4):
+            trial = opt.ask()
+            opt.tell(trial, trial.params["x"])
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [trial.number for trial in opt.trials] == list(range(16))
+    assert Optimizer.from_json(opt.to_json()).ask().params == opt.ask().params
+
+
+def test_an_optimizer_can_be_pickled_and_copied():
+    opt = Optimizer(Space(x=Float(0.0, 1.0)), "gp-ei", seed=0, initial=2)
+    for trial in opt.ask(3):
+        opt.tell(trial, trial.params["x"])
+    others = [pickle.loads(pickle.dumps(opt)), copy.deepcopy(opt)]
+    expected = opt.ask().params
+    assert [other.ask().params for other in others] == [expected, expected]
+
+
+def test_numbers_of_every_kind_can_be_told():
+    opt = Optimizer(Space(x=Float(0.0, 1.0)), "random", seed=0)
+    told = [2**70, Fraction(1, 4), Decimal("0.5"), np.float32(0.5), np.int8(3), np.array([2.0])]
+    values = [opt.tell({"x": 0.5}, value).value for value in told]
+    assert values == [2.0**70, 0.25, 0.5, 0.5, 3.0, 2.0]

@@ -204,3 +204,9 @@ def test_on_a_terminal_it_is_not_quiet(capsys, monkeypatch):
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     augury.minimize(bowl, BOX, 3, algorithm="random", seed=0)
     assert "3/3" in capsys.readouterr().err
+
+
+def test_a_process_without_standard_error_runs(monkeypatch):
+    monkeypatch.setattr("sys.stderr", None)
+    result = augury.minimize(lambda p: p["x"], Space(x=Float(0.0, 1.0)), 2, algorithm="random", seed=0)
+    assert len(result.trials) == 2

@@ -313,7 +313,7 @@ def test_t_init_by_hand():
     gains = [2.0, 3.0, 3.6, 4.0]  # γ_T/T = 2, 1.5, 1.2, 1
     assert theory.t_init(gains, 2, 1.2).points == 3
     assert theory.t_init(gains, 2, 1.2, rule="ts-rsr").needed is None
-    assert theory.t_init(gains, 2, 2.0, rule="ts-rsr") == theory.InitialDesign(
+    assert theory.t_init(gains, 2, 2.0, rule="ts-rsr") == theory.UncertaintyDesign(
         points=4, needed=4, bound=math.exp(2.0)
     )
 

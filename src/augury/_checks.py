@@ -1,6 +1,8 @@
 """Checks of arguments that several interfaces share."""
 
+import numbers
 import secrets
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -32,15 +34,28 @@ def check_count(name: str, value: int | None) -> int | None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
         raise UnsupportedError(
-            f"{name} must be a whole number of at least 1; got {value!r}. Use a larger number."
+            f"{name} must be a whole number of at least 1; got {value!r}. Use 1 or more."
         )
     return int(value)
+
+
+def check_real(name: str, value: Any) -> None:
+    """Refuse what is not one real number; NaN is left to the caller's own bounds."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise UnsupportedError(f"{name} must be a number; got {value!r}. Pass an int or a float.")
 
 
 def check_value(value: Any) -> float:
     """A told value as a float."""
     if value is None:
         raise DataError("tell needs a value; got None. Pass a number, or failed=True.")
+    if isinstance(value, numbers.Real | Decimal) and not isinstance(value, bool | np.bool_):
+        try:
+            return float(value)
+        except OverflowError as error:
+            raise DataError(
+                f"a value must fit a float; got a larger {type(value).__name__}. Pass failed=True instead."
+            ) from error
     try:
         array = np.asarray(value)
     except Exception as error:  # ragged lists, tensors on a device: whatever else a user may return

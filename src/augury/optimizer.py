@@ -1,9 +1,11 @@
 """Ask and tell."""
 
+import threading
 import time
 import uuid
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -15,9 +17,9 @@ from augury.algorithm import Algorithm, default_maximizer, resolve
 from augury.core.keys import KeyArray, Purpose, fold, generator, root_key
 from augury.core.precision import Device, computing
 from augury.core.score import Score
-from augury.design import InitialDesign, design_point, parse_initial
+from augury.design import InitialDesign, Uncertainty, design_point, parse_initial
 from augury.history import History
-from augury.maximizers import Best, Domain
+from augury.maximizers import Best, Domain, Maximizer
 from augury.maximizers.sets import exhausted
 from augury.policies.base import Chosen
 from augury.space import Pool, Space
@@ -28,6 +30,7 @@ Direction = Literal["minimize", "maximize"]
 Duplicates = Literal["avoid", "allow"]
 
 BEST_POINTS = 4  # maximizers also look around so many of the best points
+SAME = 1e-5  # rows of the unit cube that are nowhere further apart are one point
 
 
 class Optimizer:
@@ -44,8 +47,8 @@ class Optimizer:
         initial: how many points come before the model's, or ("sobol" | "random" | "uncertainty", n).
             Every observation told counts; None chooses by the number of parameters.
         budget: the total number of evaluations, if known.
-        duplicates: "avoid" never asks for a point of a finite space twice; "allow" may, for noisy
-            functions.
+        duplicates: "avoid" never asks for a point twice: where the score is largest at one that was
+            asked before, the most uncertain point takes its place. "allow" may, for noisy functions.
         device: "cpu" or "gpu".
 
     Example:
@@ -81,6 +84,7 @@ class Optimizer:
         self.initial: InitialDesign = parse_initial(initial, space, self.budget)
         self.duplicates: Duplicates = duplicates
         self.device: Device = device
+        self._lock = threading.RLock()  # threads may share an optimizer
         self._identity = uuid.uuid4().hex
         self._history = History(space, 1.0 if direction == "maximize" else -1.0)
         self._queue: list[Mapping[str, Any]] = []
@@ -101,11 +105,9 @@ class Optimizer:
         Asking again before telling is normal: the points being evaluated are taken into account. A
         finite space that runs out gives a shorter list, and SpaceExhausted when nothing is left.
         """
-        if n is None:
-            return self._ask_some(1)[0]
         count = check_count("n", n)
-        assert count is not None
-        return self._ask_some(count)
+        with self._lock:
+            return self._ask_some(1)[0] if count is None else self._ask_some(count)
 
     def _ask_some(self, n: int) -> list[Trial]:
         asked: list[Trial] = []
@@ -182,7 +184,12 @@ class Optimizer:
         def maximize(score: Score, *, key: KeyArray, without: Sequence[Chosen] = ()) -> Best:
             chosen = {p.index for p in without if p.index is not None}
             taken = exclude | chosen if self.duplicates == "avoid" else frozenset()
-            return maximizer(score, self.space, t=t, key=key, near=near, exclude=taken, gradient=climbs)
+            best = maximizer(score, self.space, t=t, key=key, near=near, exclude=taken, gradient=climbs)
+            known = np.concatenate([self._history.asked, *(p.x[None] for p in without)])
+            if self.duplicates == "allow" or best.index is not None or not _among(best.x, known):
+                return best
+            waiting = np.concatenate([self._history.pending, *(p.x[None] for p in without)])
+            return self._explore(fit, maximizer, waiting, known, key=key, t=t)
 
         t = 1 + self._history.count(Origin.MODEL, finished=True)
         near = self._history.top(BEST_POINTS)
@@ -211,6 +218,31 @@ class Optimizer:
             trials.append(self._add(self._params(point), Origin.MODEL, info))
         return trials
 
+    def _explore(
+        self,
+        fit: Fit,
+        maximizer: Maximizer,
+        waiting: np.ndarray,
+        known: np.ndarray,
+        *,
+        key: KeyArray,
+        t: int,
+    ) -> Best:
+        """Where the model knows least, instead of a point that is known already.
+
+        A score may be largest at the best point so far, if that lies in a corner. To evaluate it again
+        would tell nothing, and so on for ever.
+        """
+        why = {"explored": "the score is largest at a point already asked for"}
+        if {Capability.VAR, Capability.CONDITION} <= self._capabilities:
+            uncertainty = Uncertainty(fit.posterior.condition(waiting))
+            climbs = Capability.GRADIENT in self._capabilities
+            best = maximizer(uncertainty, self.space, t=t, key=fold(key, 2), gradient=climbs)
+            if not _among(best.x, known):
+                return replace(best, info={**best.info, **why})
+        rows, _ = self.space.draw(1, generator(fold(key, 3)))
+        return Best(rows[0], None, 0.0, 0.0, why)
+
     def _explain(self, fit: Fit, point: Chosen, extra: Mapping[str, Any]) -> dict[str, Any]:
         """What the model believed about a point, in the user's units and direction."""
         parts = self.algorithm
@@ -228,6 +260,7 @@ class Optimizer:
             "eta": point.eta,
             "flat": bool(point.info.get("flat", False)),
             "evaluations": int(point.info.get("evaluations", 0)),
+            **({"explored": point.info["explored"]} if "explored" in point.info else {}),
             "status": str(fit.status),
             "fit": dict(fit.info),
             **extra,
@@ -298,18 +331,22 @@ class Optimizer:
         if failed:
             reason = str(reason or "told as failed")
         if isinstance(trial, Trial):
-            return self._tell_trial(trial, number, reason)
+            with self._lock:
+                return self._tell_trial(trial, number, reason)
         if not isinstance(trial, Mapping):
             raise DataError(
                 f"tell needs a Trial or a dict of parameters; got {type(trial).__name__}. "
                 "Pass what ask() returned."
             )
-        told = self._add(self.space.check(trial), Origin.TOLD, {})
-        self._history.finish(told, number, reason)
+        params = self.space.check(trial)
+        with self._lock:
+            told = self._add(params, Origin.TOLD, {})
+            self._history.finish(told, number, reason)
         return told
 
     def _tell_trial(self, trial: Trial, value: float | None, reason: str | None) -> Trial:
-        if trial.optimizer != self._identity or trial.number >= len(self._history.trials):
+        known = 0 <= trial.number < len(self._history.trials)
+        if trial.optimizer != self._identity or not known:
             raise DataError(
                 f"a told Trial must come from this optimizer; got trial {trial.number} of another. "
                 "Pass its params instead to tell an evaluation made elsewhere."
@@ -351,7 +388,7 @@ class Optimizer:
         best = self._history.best()
         if Capability.MEAN not in self._capabilities:
             return best
-        with computing(self.device):
+        with self._lock, computing(self.device):
             fit = self._fitted()
             if fit.status is Status.FAILED:
                 return best
@@ -376,22 +413,30 @@ class Optimizer:
 
     def to_json(self) -> str:
         """The whole state as text; see :meth:`from_json`."""
-        return state.dump(
-            space=self.space,
-            algorithm=self.algorithm,
-            settings={
-                "direction": self.direction,
-                "seed": self.seed,
-                "initial": [self.initial.kind, self.initial.count],
-                "budget": self.budget,
-                "duplicates": self.duplicates,
-                "device": self.device,
-            },
-            identity=self._identity,
-            trials=self._history.saved(),
-            order=self._history.order,
-            queue=self._queue,
-        )
+        settings = {
+            "direction": self.direction,
+            "seed": self.seed,
+            "initial": [self.initial.kind, self.initial.count],
+            "budget": self.budget,
+            "duplicates": self.duplicates,
+            "device": self.device,
+        }
+        with self._lock:
+            return state.dump(
+                space=self.space,
+                algorithm=self.algorithm,
+                settings=settings,
+                identity=self._identity,
+                trials=self._history.saved(),
+                order=self._history.order,
+                queue=self._queue,
+            )
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_lock"}
+
+    def __setstate__(self, content: dict[str, Any]) -> None:
+        vars(self).update(content, _lock=threading.RLock())
 
     @classmethod
     def from_json(
@@ -422,6 +467,11 @@ def last_tuning(n: int) -> int:
     every 2nd, 3rd, … observation, so that the cost per observation does not grow with the cube."""
     every = max(1, n // 64)
     return n // every * every
+
+
+def _among(x: np.ndarray, known: np.ndarray) -> bool:
+    """Whether a row is, for all purposes, one of the known ones."""
+    return bool(len(known)) and bool(np.abs(known - x).max(axis=1, initial=0.0).min() < SAME)
 
 
 def _outcome(value: float | None) -> str:

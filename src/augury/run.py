@@ -77,8 +77,8 @@ def minimize(function: Function, space: Domain, budget: int, **settings: Unpack[
         initial: initial design, as in :class:`Optimizer`.
         callbacks: called with the optimizer and the finished trial after each evaluation; one that
             returns True ends the run.
-        target: stop when a value as good as this is found.
-        max_seconds: ask for nothing after so many seconds.
+        target: stop when a value as good as this is found; the rest of its batch is still evaluated.
+        max_seconds: ask for nothing after so many seconds; what was asked is evaluated.
         duplicates: "avoid" or "allow", as in :class:`Optimizer`.
         device: "cpu" or "gpu".
         progress: True shows a bar, False none; None shows one on a terminal.
@@ -142,7 +142,7 @@ def _run(
     _check_number("target", target)
     _check_number("max_seconds", max_seconds)
     started = time.monotonic()
-    with Progress(budget, sys.stderr.isatty() if progress is None else progress) as bar:
+    with Progress(budget, _on_terminal() if progress is None else progress) as bar:
         reason = f"the budget of {budget} evaluations is spent"
         done = 0
         try:
@@ -171,10 +171,14 @@ def _run(
     if failed and not complete:
         warnings.warn(
             f"none of {len(failed)} evaluations succeeded; the last said: {failed[-1].reason}.",
-            stacklevel=3,
+            stacklevel=4,
         )
     best = optimizer.best if complete else None
     return Result(best, optimizer.trials, optimizer, reason)
+
+
+def _on_terminal() -> bool:
+    return sys.stderr is not None and sys.stderr.isatty()  # a service may have none
 
 
 def _check_callbacks(callbacks: Iterable[Callback]) -> tuple[Callback, ...]:
@@ -214,7 +218,7 @@ def _after(
     try:
         asked_to_stop = [callback(optimizer, trial) is True for callback in callbacks]
     except Exception as error:  # what was found must not be lost with it
-        warnings.warn(f"a callback raised {error!r}; the run ends here.", stacklevel=4)
+        warnings.warn(f"a callback raised {error!r}; the run ends here.", stacklevel=5)
         return f"a callback raised {error!r}"
     if any(asked_to_stop):
         return "a callback asked to stop"

@@ -104,7 +104,7 @@ def load(text: str, space: Domain | None, algorithm: str | Algorithm | None) -> 
             settings=settings,
             identity=identity,
             trials=trials,
-            order=[int(number) for number in content["order"]],
+            order=list(content["order"]),
             queue=[dict(params) for params in content["queue"]],
         )
     except (DataError, UnsupportedError):
@@ -112,14 +112,22 @@ def load(text: str, space: Domain | None, algorithm: str | Algorithm | None) -> 
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise corrupt(f"{type(error).__name__}: {error}") from error
     if not all(_consistent(trial) for trial in trials):
-        raise corrupt("the value of a trial does not fit its state")
+        raise corrupt("the value, the reason or the info of a trial does not fit its state")
     finished = [trial.number for trial in trials if trial.state is not State.PENDING]
-    if [t.number for t in trials] != list(range(len(trials))) or sorted(saved.order) != finished:
+    whole = all(type(number) is int for number in saved.order)
+    if (
+        [t.number for t in trials] != list(range(len(trials)))
+        or not whole
+        or sorted(saved.order) != finished
+    ):
         raise corrupt("its trials and their order do not belong together")
     return saved
 
 
 def _consistent(trial: Trial) -> bool:
+    eta = trial.info.get("eta", 1.0)
+    if not isinstance(trial.reason, str | None) or not isinstance(eta, int | float):
+        return False
     if trial.state is State.COMPLETE:
         return trial.value is not None and math.isfinite(trial.value)
     return trial.state is State.FAILED or trial.value is None

@@ -16,6 +16,7 @@ from typing import Final, Literal
 import numpy as np
 from jaxtyping import Float, Int
 
+from augury._checks import check_real
 from augury._errors import DataError
 
 # c in log(c/δ) of `beta_chowdhury_gopalan`: the number of events that share the probability δ.
@@ -257,7 +258,7 @@ def beta_srinivas(t: float, log_size: float, delta: float) -> float:
 
     Reference: Srinivas et al. 2010 Theorem 1; Desautels et al. 2014 start from it for BUCB. ts-rsr
     compares with both baselines and prints no β_t for either. In a batch the interval holds after
-    widening √β_t by the bound of σ_fb[t]/σ_{t−1}, which is `InitialDesign.bound`.
+    widening √β_t by the bound of σ_fb[t]/σ_{t−1}, which is `UncertaintyDesign.bound`.
     """
     return 2.0 * _log_union(t, log_size, delta, math.pi**2 / 6.0)
 
@@ -288,7 +289,7 @@ def beta_ts_rsr(T: float, batch: int, log_size: float, delta: float) -> float:
 
 
 @dataclass(frozen=True)
-class InitialDesign:
+class UncertaintyDesign:
     """The outcome of `t_init`.
 
     Fields:
@@ -310,7 +311,7 @@ def t_init(
     constant: float = 1.0,
     cap: int | None = INITIAL_CAP,
     rule: Literal["sto-bnts", "ts-rsr"] = "sto-bnts",
-) -> InitialDesign:
+) -> UncertaintyDesign:
     """The length of the uncertainty sampling that makes batches as good as single points.
 
     The smallest T with
@@ -347,7 +348,7 @@ def t_init(
         points = min(points, cap)
     with np.errstate(over="ignore"):
         bound = float(np.exp(batch * rates[points - 1]))
-    return InitialDesign(points=points, needed=needed, bound=bound)
+    return UncertaintyDesign(points=points, needed=needed, bound=bound)
 
 
 def _log_union(t: float, log_size: float, delta: float, constant: float) -> float:
@@ -379,6 +380,7 @@ def _positive(name: str, value: float, advice: str) -> None:
 
 
 def _at_least(name: str, value: float, low: float, advice: str) -> None:
+    check_real(f"'{name}'", value)
     if not low <= value < math.inf:
         raise DataError(f"'{name}' must be >= {low:g} and finite; got {value!r}. {advice}")
 
@@ -389,5 +391,6 @@ def _integer(name: str, value: int, low: int, advice: str) -> None:
 
 
 def _probability(name: str, value: float) -> None:
+    check_real(f"'{name}'", value)
     if not 0.0 < value < 1.0:
         raise DataError(f"'{name}' must satisfy 0 < {name} < 1; got {value!r}. Pass, say, 0.1.")

@@ -57,6 +57,11 @@ class Data(eqx.Module):
             raise DataError("x and y must be finite; got NaN or infinity. Leave such rows out.")
         if groups is None:
             groups = np.arange(x.shape[1])
+        if np.shape(groups) != (x.shape[1],):
+            raise DataError(
+                f"groups must have one number per column, {x.shape[1]}; got shape {np.shape(groups)}. "
+                "Leave it out for one group per column."
+            )
         capacity = bucket(len(x))
         mask = np.arange(capacity) < len(x)
         return cls(pad(x, capacity), pad(y, capacity), mask, np.asarray(groups, dtype=np.int64))

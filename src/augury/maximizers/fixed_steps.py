@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from augury._checks import check_real
 from augury._errors import UnsupportedError
 from augury._types import Array
 from augury.core.keys import KeyArray, generator
@@ -38,6 +39,7 @@ class Gradient(Maximizer):
 
     def __post_init__(self) -> None:
         check_counts("gradient", starts=self.starts, steps=self.steps)
+        check_real("rate", self.rate)
         if not self.rate > 0:
             raise UnsupportedError(f"rate must be positive; got {self.rate}. Use about 0.01.")
 
@@ -75,7 +77,9 @@ class NelderMead(Maximizer):
     max_iterations: int | None = None
 
     def __post_init__(self) -> None:
-        check_counts("nelder-mead", starts=self.starts, max_iterations=self.max_iterations or 1)
+        limit = {} if self.max_iterations is None else {"max_iterations": self.max_iterations}
+        check_counts("nelder-mead", starts=self.starts, **limit)
+        check_real("tolerance", self.tolerance)
         if not self.tolerance > 0:
             raise UnsupportedError(f"tolerance must be positive; got {self.tolerance}. Use 1e-4.")
 

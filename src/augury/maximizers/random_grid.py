@@ -5,6 +5,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
+from augury._checks import check_real
 from augury._errors import UnsupportedError
 from augury.core.keys import KeyArray, generator
 from augury.maximizers.base import Domain, Found, Maximizer, Rows, Score
@@ -34,6 +35,8 @@ class RandomGrid(Maximizer):
     points: Literal["uniform", "sobol"] = "uniform"
 
     def __post_init__(self) -> None:
+        check_real("c", self.c)
+        check_real("a", self.a)
         if not (0 < self.c < math.inf and 0 <= self.a <= 10):
             raise UnsupportedError(
                 f"a random grid must have finite c > 0 and 0 <= a <= 10; got c={self.c}, a={self.a}. "

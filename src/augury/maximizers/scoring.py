@@ -14,6 +14,7 @@ from augury.core.precision import computing
 from augury.core.score import Score
 
 BLOCKS = (32, 512, 4096)  # rows per compiled call
+LARGEST_BLOCK = 1 << 22  # numbers in a block, where rows are wide
 
 
 @dataclass(frozen=True)
@@ -34,11 +35,12 @@ def _values(score: Score, rows: Float[Array, "n D"]) -> Float[Array, " n"]:
 def values(score: Score, rows: Float[np.ndarray, "n D"]) -> Float[np.ndarray, " n"]:
     """The score of every row, computed in blocks of fixed size; NaN becomes −inf."""
     out = np.empty(len(rows))
+    blocks = [b for b in BLOCKS if b * rows.shape[1] <= LARGEST_BLOCK] or BLOCKS[:1]
     start = 0
     with computing():
         while start < len(rows):
             left = len(rows) - start
-            size = next((block for block in BLOCKS if block >= left), BLOCKS[-1])
+            size = next((block for block in blocks if block >= left), blocks[-1])
             block = rows[start : start + size]
             out[start : start + size] = np.asarray(_values(score, pad(block, size)))[: len(block)]
             start += size

@@ -6,6 +6,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from augury import theory
+from augury._checks import check_real
 from augury._errors import UnsupportedError
 from augury.surrogates.base import Posterior
 
@@ -25,6 +26,7 @@ class Constant:
     value: float
 
     def __post_init__(self) -> None:
+        check_real("β", self.value)
         if not 0.0 <= self.value < float("inf"):
             raise UnsupportedError(f"β must be finite and >= 0; got {self.value}. Use about 2.")
 
@@ -72,6 +74,14 @@ class InformationGain:
         """β_t with the gain of the posterior's observations."""
         gain = posterior.information_gain()
         return theory.beta_chowdhury_gopalan(max(gain, 0.0), self.B, self.R, self.delta, self.c)
+
+
+def beta_at(beta: "float | Schedule", t: int, posterior: Posterior) -> float:
+    """β_t, which must be a number of at least 0."""
+    value = as_schedule(beta)(t, posterior)
+    if not 0.0 <= value < float("inf"):
+        raise UnsupportedError(f"β must be finite and >= 0; got {value} at t={t}. Correct the schedule.")
+    return value
 
 
 def as_schedule(beta: "float | Schedule") -> Schedule:

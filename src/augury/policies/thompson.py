@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from augury import theory
+from augury._checks import check_real
 from augury._errors import UnsupportedError
 from augury._types import Array
 from augury.core.keys import KeyArray, fold
@@ -77,6 +78,7 @@ class Thompson:
             )
         if self.eta is not None and self.B is not None:
             theory.enlargement(self.eta, self.B)  # its checks
+        check_real("epsilon", self.epsilon)
         if not self.epsilon > 0:
             raise UnsupportedError(f"epsilon must be positive; got {self.epsilon}. Use 1e-9.")
 

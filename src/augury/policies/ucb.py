@@ -11,7 +11,7 @@ from augury._types import Array
 from augury.core.keys import KeyArray
 from augury.core.score import Score
 from augury.policies.base import Candidates, Maximize, Picks, one_by_one
-from augury.policies.schedules import Schedule, SqrtLog, as_schedule
+from augury.policies.schedules import Schedule, SqrtLog, as_schedule, beta_at
 from augury.surrogates.base import Capability, Posterior
 
 
@@ -61,7 +61,7 @@ class UCB:
         keys: Sequence[KeyArray],
     ) -> Picks:
         """One point per key, each conditioned on those before it."""
-        beta = as_schedule(self.beta)(t, posterior)
+        beta = beta_at(self.beta, t, posterior)
         points = one_by_one(
             lambda belief: UCBScore(belief, np.asarray(beta)),
             posterior.condition(pending),

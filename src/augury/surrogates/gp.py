@@ -32,6 +32,7 @@ from augury.surrogates.hyperfit import (
 from augury.surrogates.kernels import Kernel, KernelName, kernel_class
 from augury.surrogates.likelihood import BASE_JITTER
 
+LARGEST_ARD = 256  # lengthscales that are learnt
 LARGEST_JOINT_DRAW = 5000
 LARGEST_SMALL_MATRIX = 1024  # above it, BLAS threads help
 SMALLEST_SCALE, LARGEST_SCALE = 1e-150, 1e150  # of values: variances are their squares
@@ -53,7 +54,8 @@ class GaussianProcess:
             learns them.
         variance: fixed prior variance in squared units of y; None learns it.
         noise: fixed noise variance in squared units of y; None learns it.
-        ard: one lengthscale per parameter; False shares one among all.
+        ard: one lengthscale per parameter; False shares one among all, and so do more than 256
+            parameters, whose lengthscales could not be told apart.
         standardize: whether y is standardized; False takes a prior mean of zero.
         features: random features of a drawn path's prior part.
         tuning_points: hyper-parameters are learnt from at most so many observations (the best half
@@ -79,10 +81,16 @@ class GaussianProcess:
             object.__setattr__(self, "lengthscale", tuple(np.asarray(self.lengthscale).tolist()))
         for name in ("lengthscale", "variance", "noise"):
             value = getattr(self, name)
-            if value is not None and not _positive(value):
+            scalar = name == "lengthscale" or np.ndim(value) == 0
+            if value is not None and not (scalar and _positive(value)):
                 raise UnsupportedError(
                     f"{name} must be positive and finite; got {value!r}. "
                     f"Give a positive number, or None to learn it."
+                )
+        for name in ("ard", "standardize"):
+            if not isinstance(getattr(self, name), bool):
+                raise UnsupportedError(
+                    f"{name} must be True or False; got {getattr(self, name)!r}. Use one of them."
                 )
         if not isinstance(self.features, int) or self.features < 2 or self.features % 2:
             raise UnsupportedError(
@@ -132,7 +140,7 @@ class GaussianProcess:
 
     def fits(self, parameters: int) -> str | None:
         """None if it can model so many parameters, else the reason why not."""
-        wanted = parameters if self.ard else 1
+        wanted = parameters if self.ard and parameters <= LARGEST_ARD else 1
         if not isinstance(self.lengthscale, tuple) or len(self.lengthscale) == wanted:
             return None
         return (
@@ -142,7 +150,8 @@ class GaussianProcess:
 
     def groups(self, data: Data) -> np.ndarray:
         """Which columns share a lengthscale."""
-        return data.groups if self.ard else np.zeros_like(data.groups)
+        wide = int(data.groups.max(initial=0)) >= LARGEST_ARD
+        return data.groups if self.ard and not wide else np.zeros_like(data.groups)
 
     def within_limits(self, hyper: Hyper, data: Data, scale: float) -> Hyper:
         """`hyper` with what the user fixed: that is in units of y, whose scale changes with the data."""

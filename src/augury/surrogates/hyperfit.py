@@ -12,6 +12,7 @@ optimization performs great in high dimensions" (their log-normal's mode, as a n
 logarithm): distances in the unit cube grow with √P, and so must lengthscales.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -26,6 +27,8 @@ from augury.surrogates.likelihood import BASE_JITTER, Likelihood
 # Longer lengthscales go with a larger variance: the likelihood has a ridge in that direction.
 STARTS = np.array([[0.0, 0.0], [-0.6, 0.0], [0.6, 1.5]])
 NOISE = np.array([0.0, 3.0])
+SINGLE_INPUTS = 2  # starts at which one input alone matters
+SHORT, LONG = -1.0, 1.5  # the lengthscale of that input, and of the others
 FAR = 10.0  # a kind whose best start has a log density so much lower is dropped
 FIRST_EVALUATIONS = 6  # of the likelihood, from the best start of each kind
 MAX_EVALUATIONS = 60  # in all, from the better of the two
@@ -87,12 +90,30 @@ def starts(lengthscales: int) -> Float[np.ndarray, "kinds candidates p"]:
 
     A density often has one mode that explains the data by the function and one that explains them
     by noise (Rasmussen & Williams, section 5.4.1): the second kind starts with large noise. Of each
-    kind the candidates move all lengthscales together; random ones were no better as starts.
+    kind the candidates move all lengthscales together.
     """
     z = np.empty((len(NOISE), len(STARTS), lengthscales + 2))
     z[:, :, :-2] = STARTS[:, :1]
     z[:, :, -2] = STARTS[:, 1]
     z[:, :, -1] = NOISE[:, None]
+    return z
+
+
+def single_inputs(
+    x: Float[np.ndarray, "n D"], y: Float[np.ndarray, " n"], groups: Int[np.ndarray, " D"]
+) -> Float[np.ndarray, "candidates p"]:
+    """Starts of a third kind: one input has a short lengthscale, and the others matter little.
+
+    Where values oscillate along one input of many, a descent from equal lengthscales takes them for
+    noise. The inputs tried are those along which neighbours differ least (von Neumann's ratio).
+    """
+    _, columns = np.unique(groups, return_index=True)
+    orders = (np.argsort(x[:, column], kind="stable") for column in columns)
+    roughness = [float((np.diff(y[order]) ** 2).sum()) for order in orders]
+    chosen = np.argsort(roughness, kind="stable")[:SINGLE_INPUTS]
+    z = np.full((len(chosen), len(columns) + 2), LONG)
+    z[np.arange(len(chosen)), chosen] = SHORT
+    z[:, -2:] = 0.0
     return z
 
 
@@ -137,7 +158,7 @@ class Density:
         return value, gradient
 
 
-class Descent:
+class Search:
     """A descent of the loss by BFGS in the box, which can be left and taken up again.
 
     Coordinates on a bound that the gradient pushes against stay there; steps are shortened until they
@@ -154,7 +175,7 @@ class Descent:
         self.inverse_hessian: np.ndarray | None = None
         self.done, self.converged = not np.isfinite(self.loss), False
 
-    def run(self, max_evaluations: int) -> "Descent":
+    def run(self, max_evaluations: int) -> "Search":
         """Go on until it converges, or that many evaluations have been made in all."""
         lower, upper = self.density.lower, self.density.upper
         while not self.done:
@@ -222,7 +243,8 @@ def tune(
     density = Density(Likelihood(kind, x, y, groups), parameters, limits)
     z, loss, converged = np.clip(0.0, density.lower, density.upper), 0.0, True
     if len(x) > 0 and (density.lower < density.upper).any():  # else nothing to learn
-        end = _best_of(density)
+        kinds = [*starts(len(density.mean) - 2), single_inputs(x, y, groups)]
+        end = _best_of(density, kinds)
         z, loss, converged = end.z, end.loss, end.converged
     theta = density.theta(z)
     lengthscales = np.full(x.shape[1], density.mean[0])  # of no use beyond the number of groups
@@ -231,17 +253,16 @@ def tune(
     return Tuned(hyper, -loss, density.evaluations, converged)
 
 
-def _best_of(density: Density) -> Descent:
-    """A descent from the best start; where the two kinds are close, from that of the better kind."""
-    candidates = np.clip(starts(len(density.mean) - 2), density.lower, density.upper)
-    losses = np.array([[density.loss(z) for z in of_a_kind] for of_a_kind in candidates])
-    best = losses.min(axis=1)
-    descents = [
-        Descent(density, of_a_kind[i])
-        for of_a_kind, i, loss in zip(candidates, losses.argmin(axis=1), best, strict=True)
-        if loss <= best.min() + FAR
-    ]
-    if len(descents) > 1:
-        for descent in descents:
-            descent.run(FIRST_EVALUATIONS)
-    return min(descents, key=lambda descent: descent.loss).run(MAX_EVALUATIONS)
+def _best_of(density: Density, kinds: Sequence[Float[np.ndarray, "candidates p"]]) -> Search:
+    """A few steps from the best start of each kind that is not hopeless, then on from the best end."""
+    first = []
+    for kind in kinds:
+        candidates = np.clip(kind, density.lower, density.upper)
+        losses = [density.loss(z) for z in candidates]
+        first.append((min(losses), candidates[int(np.argmin(losses))]))
+    best = min(loss for loss, _ in first)
+    searches = [Search(density, z) for loss, z in first if loss <= best + FAR]
+    if len(searches) > 1:
+        for search in searches:
+            search.run(FIRST_EVALUATIONS)
+    return min(searches, key=lambda search: search.loss).run(MAX_EVALUATIONS)
