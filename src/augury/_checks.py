@@ -54,7 +54,7 @@ def check_value(value: Any) -> float:
             return float(value)
         except OverflowError as error:
             raise DataError(
-                f"a value must fit a float; got a larger {type(value).__name__}. Pass failed=True instead."
+                f"a value must fit a float; got a larger {type(value).__name__}. Pass failed=True."
             ) from error
     try:
         array = np.asarray(value)

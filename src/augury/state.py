@@ -135,7 +135,9 @@ def _consistent(trial: Trial) -> bool:
 
 def corrupt(what: str) -> DataError:
     """The error for a text that cannot be read."""
-    return DataError(f"a state must be text that to_json() wrote; got one where {what}. Use a backup.")
+    return DataError(
+        f"a state must be text that to_json() wrote; got one where {what.rstrip('.')}. Use a backup."
+    )
 
 
 def _describe_space(space: Domain) -> dict[str, Any]:
