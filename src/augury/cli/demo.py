@@ -79,7 +79,7 @@ def _plot(results: dict[str, Result], file: str) -> None:
         print('plot          needs matplotlib: pip install "augury[plots]"')
         return
     matplotlib.use("Agg")
-    from matplotlib import pyplot
+    from matplotlib import pyplot, ticker
 
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(10, 4), layout="constrained")
     for (name, result), color in zip(results.items(), ("#1b6ca8", "#999999"), strict=True):
@@ -87,7 +87,9 @@ def _plot(results: dict[str, Result], file: str) -> None:
         gap = np.minimum.accumulate(values) - MINIMUM
         left.step(np.arange(1, len(gap) + 1), gap, where="post", color=color, label=name)
     left.set(xlabel="evaluations", ylabel="best value − minimum", yscale="log", title="Progress")
-    left.yaxis.set_minor_formatter("")
+    left.yaxis.set_major_formatter("{x:g}")
+    left.yaxis.set_minor_locator(ticker.LogLocator(subs=(2.0, 5.0)))
+    left.yaxis.set_minor_formatter("{x:g}")
     left.legend(frameon=False)
 
     result = next(iter(results.values()))
@@ -107,8 +109,9 @@ def _plot(results: dict[str, Result], file: str) -> None:
     )
     right.axhline(MINIMUM, color="#999999", linewidth=1, linestyle="--", label="minimum")
     right.set(xlabel="trial", ylabel="value", title="What the model expected, and what it saw")
-    right.legend(loc="upper right", framealpha=0.9, fontsize="small")
-    right.margins(y=0.25)
+    right.legend(
+        loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=3, frameon=False, fontsize="small"
+    )
     figure.savefig(file, dpi=120)
     pyplot.close(figure)
     print(f"plot          {file}")
