@@ -548,6 +548,13 @@ def test_arguments_are_checked(arguments, sentence):
         GaussianProcess(**arguments)
 
 
+def test_points_of_another_dimension_get_a_sentence():
+    posterior = fit(GaussianProcess(), *observations(5)).posterior
+    for look in (posterior.mean, posterior.var, posterior.predict, posterior.joint, posterior.condition):
+        with pytest.raises(DataError, match=r"points must have shape \(3,\) or \(n, 3\); got \(2, 4\)"):
+            look(np.ones((2, 4)))
+
+
 def test_a_process_can_do_everything():
     assert GaussianProcess.capabilities == frozenset(Capability)
     assert GaussianProcess(lengthscale=[0.1, 0.2]) == GaussianProcess(lengthscale=(0.1, 0.2))

@@ -130,7 +130,8 @@ def public(method: F) -> F:
     """Let a method written in JAX be called with ordinary arrays, outside any context.
 
     Called with tracers (inside `jit`, `grad` or `vmap`) it is the plain method. Called with ordinary
-    arrays it is compiled, runs in float64 inside :func:`computing`, and returns NumPy arrays.
+    arrays it is compiled, runs in float64 inside :func:`computing`, and returns NumPy arrays. If the
+    object has a method `check_points`, it sees the arrays first.
     """
     compiled = eqx.filter_jit(method)
 
@@ -138,8 +139,12 @@ def public(method: F) -> F:
     def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
         if is_traced(self, args, kwargs):
             return method(self, *args, **kwargs)
+        points = [np.asarray(a, dtype=np.float64) for a in args]
+        named = {name: np.asarray(a, dtype=np.float64) for name, a in kwargs.items()}
+        check: Callable[[np.ndarray], None] = getattr(self, "check_points", lambda _: None)
+        for array in (*points, *named.values()):
+            check(array)
         with computing():
-            arrays = {name: np.asarray(a, dtype=np.float64) for name, a in kwargs.items()}
-            return to_numpy(compiled(self, *(np.asarray(a, dtype=np.float64) for a in args), **arrays))
+            return to_numpy(compiled(self, *points, **named))
 
     return wrapper  # type: ignore[return-value]

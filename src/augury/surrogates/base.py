@@ -52,6 +52,16 @@ class Posterior(eqx.Module):
     the surrogate's `capabilities` say which it has.
     """
 
+    x: eqx.AbstractVar[Float[Array, "capacity D"]]  # observed points
+
+    def check_points(self, rows: np.ndarray) -> None:
+        """Refuse what is neither a point nor rows of points."""
+        dim = self.x.shape[1]
+        if rows.ndim not in (1, 2) or rows.shape[-1] != dim:
+            raise DataError(
+                f"points must have shape ({dim},) or (n, {dim}); got {rows.shape}. Use Space.encode."
+            )
+
     @abstractmethod
     def mean(self, x: Float[Array, "*n D"]) -> Float[Array, "*n"]:
         """μ(x)."""

@@ -300,6 +300,7 @@ class GPPosterior(Posterior):
         xs, values = new_observations(xs, ys)
         if len(xs) == 0:
             return self
+        self.check_points(xs)
         with computing():
             posterior, n = self, int(self.mask.sum())
             for i, (x, y) in enumerate(zip(xs, values, strict=True), start=1):

@@ -117,6 +117,7 @@ class FourierPosterior(Posterior):
         xs, values = new_observations(xs, ys)
         if len(xs) == 0:
             return self
+        self.check_points(xs)
         with computing():
             posterior = self
             for x, y in zip(xs, values, strict=True):
