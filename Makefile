@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 PEERS := .venv-peers
+BAYESOPT := .venv-bayesopt
+HEBO := .venv-hebo
 BIN := $(VENV)/bin
 
 .PHONY: demo test lint format wheel bench bench-grid peers lock clean
@@ -38,9 +40,10 @@ bench-grid: $(VENV)/.dev
 	$(BIN)/python benchmarks/random_grid.py --seeds 5
 	$(BIN)/python benchmarks/random_grid.py --both
 
-# What the peers need conflicts with nothing here, but torch must come first and alone: any other
-# way pulls gigabytes of packages for accelerators.
-peers: $(PEERS)/.installed
+# The peers need three environments, because their packages want different versions of each other.
+# Torch must come first and alone: any other way pulls gigabytes of packages for accelerators. The
+# files list everything else, so nothing is resolved.
+peers: $(PEERS)/.installed $(BAYESOPT)/.installed $(HEBO)/.installed
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -58,7 +61,18 @@ $(VENV)/.dev: $(VENV)/bin/python requirements-dev.lock pyproject.toml
 $(PEERS)/.installed: requirements-peers.txt
 	$(PYTHON) -m venv $(PEERS)
 	$(PEERS)/bin/pip install --quiet torch==2.13.0
-	$(PEERS)/bin/pip install --quiet -r requirements-peers.txt
+	$(PEERS)/bin/pip install --quiet --no-deps -r requirements-peers.txt
+	touch $@
+
+$(BAYESOPT)/.installed: requirements-bayesopt.txt
+	$(PYTHON) -m venv $(BAYESOPT)
+	$(BAYESOPT)/bin/pip install --quiet --no-deps -r requirements-bayesopt.txt
+	touch $@
+
+$(HEBO)/.installed: requirements-hebo.txt
+	$(PYTHON) -m venv $(HEBO)
+	$(HEBO)/bin/pip install --quiet torch==2.13.0
+	$(HEBO)/bin/pip install --quiet --no-deps -r requirements-hebo.txt
 	touch $@
 
 # The locks pin every version and hash of what pyproject.toml asks for.
@@ -70,4 +84,4 @@ lock: $(VENV)/bin/python
 LOCK_FLAGS := --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-header --annotation-style line
 
 clean:
-	rm -rf $(VENV) $(PEERS) build dist
+	rm -rf $(VENV) $(PEERS) $(BAYESOPT) $(HEBO) build dist

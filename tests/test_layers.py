@@ -19,6 +19,7 @@ LAYERS: list[set[str] | tuple[set[str], ...]] = [
     {"trial", "history", "design", "state"},
     {"optimizer"},
     {"progress", "run"},
+    {"bench"},
     {"cli", "__main__"},
 ]
 # Narrower than their layer allows; names that start with an underscore are always allowed.

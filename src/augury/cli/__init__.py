@@ -23,7 +23,43 @@ def parser() -> argparse.ArgumentParser:
     demo.add_argument("--plot", default="augury-demo.png", help="file for the plot")
 
     commands.add_parser("algorithms", help="list the algorithms")
+
+    bench = commands.add_parser("bench", help="the papers' experiments").add_subparsers(
+        dest="bench", required=True, metavar="what"
+    )
+    listing = bench.add_parser("list", help="list the experiments, or the problems")
+    listing.add_argument("--problems", action="store_true", help="list the problems")
+    run = bench.add_parser("run", help="run experiments, or what is left of them")
+    run.add_argument("names", nargs="+", metavar="name", help="a name of `augury bench list`")
+    run.add_argument("--quick", action="store_true", help="the small variant, which takes minutes")
+    run.add_argument("--workers", type=int, help="processes (default: one per core)")
+    run.add_argument("--repeats", type=int, help="other than the experiment's")
+    run.add_argument("--results", default="results", help="folder for results (default: results)")
+    for command in (listing, run):
+        command.add_argument("--experiments", default="experiments", help="folder of TOML files")
     return top
+
+
+def _bench(options: argparse.Namespace) -> int:
+    from pathlib import Path
+
+    from augury.cli import bench
+
+    if options.bench == "run":
+        folders = Path(options.experiments), Path(options.results)
+        failures = bench.run(
+            options.names,
+            *folders,
+            quick=options.quick,
+            workers=options.workers,
+            repeats=options.repeats,
+        )
+        return int(failures > 0)
+    if options.problems:
+        bench.list_problems()
+    else:
+        bench.list_experiments(Path(options.experiments))
+    return 0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -38,10 +74,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from augury.cli.demo import demo
 
             demo(options.budget, options.algorithm, options.seed, options.plot)
-        else:
+        elif options.command == "algorithms":
             from augury.cli.tables import print_algorithms
 
             print_algorithms()
+        else:
+            return _bench(options)
     except AuguryError as error:
         print(f"augury: {type(error).__name__}: {error}", file=sys.stderr)
         return 1

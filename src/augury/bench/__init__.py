@@ -1,0 +1,1 @@
+"""Benchmarks: problems, experiments, a resumable runner, statistics and reports."""

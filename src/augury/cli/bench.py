@@ -1,0 +1,74 @@
+"""`augury bench`: list and run the experiments."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from augury._errors import UnsupportedError
+from augury.bench.experiment import Experiment, find_experiments, jobs, read_experiment
+from augury.bench.methods import available
+from augury.bench.problems import problems
+from augury.bench.runner import read_results, run_experiment
+
+
+def list_experiments(folder: Path) -> None:
+    """Every experiment: its runs, its title, and what is not available."""
+    for name, path in _found(folder).items():
+        experiment = read_experiment(path)
+        missing = sorted({m.group for m in experiment.methods if available(m) is not None})
+        print(f"{name:28} {len(list(jobs(experiment))):6} runs  {experiment.title}")
+        if missing:
+            print(f"{'':42} not available yet: {', '.join(missing)}")
+
+
+def list_problems() -> None:
+    """The names of all problems; the 144 of BBOB in one line."""
+    names = [name for name in problems() if not name.startswith("bbob-")]
+    print("\n".join([*names, "bbob-f{1..24}-d{2,3,5,10,20,40}"]))
+
+
+def run(
+    names: list[str],
+    folder: Path,
+    results: Path,
+    *,
+    quick: bool,
+    workers: int | None,
+    repeats: int | None,
+) -> int:
+    """Run what is not finished of some experiments; the number of runs that failed."""
+    found = _found(folder)
+    unknown = sorted(set(names) - set(found))
+    if unknown:
+        raise UnsupportedError(
+            f"an experiment must be one of {', '.join(found)}; got {', '.join(unknown)}. "
+            "augury bench list shows them."
+        )
+    failures = 0
+    for name in names:
+        experiment = read_experiment(found[name], quick=quick)
+        if repeats is not None:
+            experiment = replace(experiment, repeats=repeats)
+        failures += _run(experiment, results, workers)
+    return failures
+
+
+def _run(experiment: Experiment, results: Path, workers: int | None) -> int:
+    outcome = run_experiment(experiment, results, workers=workers)
+    print(f"{experiment.name}: {outcome.finished} runs made, {outcome.known} were there before.")
+    for name, reason in outcome.unavailable.items():
+        print(f"  {name}: {reason}")
+    for key, reason in outcome.failed.items():
+        print(f"  {key} failed: {reason}")
+    count = len(read_results(results, experiment.name))
+    print(f"  results: {results / experiment.name}.jsonl ({count} runs)")
+    return len(outcome.failed)
+
+
+def _found(folder: Path) -> dict[str, Path]:
+    found = find_experiments(folder)
+    if not found:
+        raise UnsupportedError(
+            f"the folder of experiments must hold TOML files; got none in {folder}. "
+            "Run it where the project's experiments/ is, or name a folder with --experiments."
+        )
+    return found
