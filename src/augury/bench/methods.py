@@ -102,14 +102,14 @@ def algorithm(method: Method) -> Algorithm:
     """The algorithm that a method of an experiment describes."""
     spec = dict(method.spec)
     name = spec.pop("algorithm", None)
+    if name is not None and name not in TABLE:
+        raise NotAvailableError(f"{name} is not available yet")
     if name is not None and spec:
         raise UnsupportedError(
             f"method {method.name!r} must have an algorithm or parts of one; got {sorted(spec)} too. "
             "Give surrogate, policy and maximizer instead."
         )
     if name is not None:
-        if name not in TABLE:
-            raise NotAvailableError(f"{name} is not available yet")
         return TABLE[name].build()
     known = ("surrogate", "policy", "maximizer", "design")
     unknown = sorted(spec.keys() - set(known))
