@@ -1,0 +1,29 @@
+"""Every experiment file of the project can be read, and names what exists or is said to be missing."""
+
+from pathlib import Path
+
+import pytest
+
+from augury.bench.experiment import find_experiments, jobs, read_experiment
+from augury.bench.methods import available
+from augury.bench.problems import problems
+from augury.bench.wrappers import wrapper
+
+FILES = find_experiments(Path(__file__).parents[1] / "experiments")
+PAPERS = {"sto-bnts", "be-greedy", "ts-rsr", "neural-bo", "random-grid"}
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("quick", [False, True], ids=["whole", "quick"])
+def test_an_experiment_names_what_exists(name, quick):
+    experiment = read_experiment(FILES[name], quick=quick)
+    assert experiment.paper in PAPERS
+    assert name.startswith(experiment.paper)
+    assert list(jobs(experiment))
+    for task in experiment.tasks:
+        assert task.problem in problems()
+        for spec in task.wrap:
+            wrapper(spec)
+    for method in experiment.methods:
+        reason = available(method)
+        assert reason is None or "not available" in reason or "make peers" in reason
