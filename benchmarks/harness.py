@@ -42,11 +42,12 @@ def measure(algorithm: str) -> float:
     )
     with tempfile.TemporaryDirectory() as folder:
         started = time.perf_counter()
-        record = runner.run_job(job, Path(folder))
+        runner.run_job(job, Path(folder))
         total = time.perf_counter() - started
         lines = list(read_lines(runner.journal_path(job, Path(folder))))
     evaluations = sum(line.get("evaluation", 0.0) for line in lines)
-    return (total - evaluations - sum(record["seconds"])) / total
+    suggestions = sum(line.get("seconds", 0.0) * len(line.get("ask", ())) for line in lines)
+    return (total - evaluations - suggestions) / total
 
 
 def main() -> None:

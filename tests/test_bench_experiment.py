@@ -63,6 +63,15 @@ def test_the_quick_variant_is_smaller_and_has_its_own_name(tmp_path):
     assert [(task.problem, task.iterations) for task in quick.tasks] == [("branin", 5)]
 
 
+def test_the_quick_variant_may_take_the_defaults_of_grids_only(tmp_path):
+    path = write(
+        tmp_path, TEXT.replace("[quick]", 'pick = "the best in the end"\n[quick]\ndefaults = true')
+    )
+    assert read_experiment(path).pick == "the best in the end"
+    methods = read_experiment(path, quick=True).methods
+    assert [method.name for method in methods] == ["ucb policy.beta=2.0", "later"]
+
+
 def test_jobs_are_paired_and_go_seed_by_seed(tmp_path):
     experiment = read_experiment(write(tmp_path))
     listed = list(jobs(experiment))

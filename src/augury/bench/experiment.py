@@ -11,8 +11,10 @@ from augury._errors import UnsupportedError
 
 Metric = Literal["cumulative regret", "simple regret", "best value", "detection rate"]
 METRICS = ("cumulative regret", "simple regret", "best value", "detection rate")
-KEYS = {"paper", "title", "metric", "repeats", "design", "note", "quick", "tasks", "methods", "published"}
-QUICK_KEYS = {"repeats", "iterations", "problems", "methods"}
+KEYS = {
+    "paper", "title", "metric", "repeats", "design", "note", "pick", "quick", "tasks", "methods", "published",
+}  # fmt: skip
+QUICK_KEYS = {"repeats", "iterations", "problems", "methods", "defaults"}
 TASK_KEYS = {"problem", "initial", "iterations", "batch", "wrap"}
 
 
@@ -114,6 +116,7 @@ def read_experiment(path: Path, *, quick: bool = False) -> Experiment:
         methods=tuple(itertools.chain.from_iterable(_methods(path, m) for m in content["methods"])),
         design=content.get("design", "sobol"),
         note=content.get("note", ""),
+        pick=content.get("pick", ""),
         published=content.get("published", {}),
     )
     names = [method.name for method in experiment.methods]
@@ -165,13 +168,16 @@ def _quick(path: Path, experiment: Experiment, small: Mapping[str, Any]) -> Expe
     most = small.get("iterations", max(task.iterations for task in experiment.tasks))
     wanted = small.get("problems", [task.problem for task in experiment.tasks])
     kept = small.get("methods", [method.group for method in experiment.methods])
+    defaults_only = small.get("defaults", False)  # of every grid of settings
     tasks = (t for t in experiment.tasks if t.problem in wanted)
     return replace(
         experiment,
         name=f"{experiment.name}-quick",
         repeats=min(experiment.repeats, small.get("repeats", 3)),
         tasks=tuple(replace(t, iterations=min(t.iterations, most)) for t in tasks),
-        methods=tuple(m for m in experiment.methods if m.group in kept),
+        methods=tuple(
+            m for m in experiment.methods if m.group in kept and (m.default or not defaults_only)
+        ),
     )
 
 

@@ -6,6 +6,7 @@ finished evaluation: the method is restored from the journal, and what an evalua
 by the seed and the number of the evaluation.
 """
 
+import functools
 import importlib.metadata
 import os
 import resource
@@ -34,7 +35,8 @@ from augury.bench.problems import problem as find_problem
 from augury.bench.wrappers import wrapper
 from augury.space import Pool
 
-DIGITS = 10  # significant, of the values in a line of results
+DIGITS = 8  # significant, of the values in a line of results
+STRETCHES = 20  # of a run, for each of which the seconds per suggestion are kept
 PACKAGES = ("jax", "numpy", "scipy")
 
 Record = dict[str, Any]
@@ -229,7 +231,8 @@ def _record(job: Job, problem: Problem, lines: Sequence[Mapping[str, Any]]) -> R
         "batch": job.task.batch,
         "values": [None if v is None else float(f"{v:.{DIGITS}g}") for v in values],
         "points": zlib.crc32(repr([sorted(p.items()) for p in points]).encode()),
-        "seconds": [float(f"{seconds:.4g}") for _, seconds in asked],
+        "suggestions": len(asked),
+        "seconds": _medians([seconds for _, seconds in asked]),
         "peak_mib": _peak_mib(),
         "versions": {"augury": __version__} | {n: importlib.metadata.version(n) for n in PACKAGES},
         "commit": _commit(),
@@ -241,8 +244,15 @@ def _record(job: Job, problem: Problem, lines: Sequence[Mapping[str, Any]]) -> R
     record["peak_mib"] = max(record["peak_mib"], *peaks, 0)
     etas = [point["eta"] for point, _ in asked if "eta" in point]
     if etas:
-        record["eta"] = [float(f"{eta:.4g}") for eta in etas]
+        record["eta"] = float(f"{np.mean(etas):.5g}")
+        record["inaccuracy"] = float(f"{np.sum(1.0 - np.array(etas)):.5g}")  # M_T
     return record
+
+
+def _medians(seconds: Sequence[float]) -> list[float]:
+    """The median over each of at most STRETCHES equal stretches of a run."""
+    stretches = np.array_split(np.array(seconds), min(STRETCHES, len(seconds)) or 1)
+    return [float(f"{np.median(part):.3g}") for part in stretches if len(part)]
 
 
 def _reset_peak_memory() -> None:
@@ -263,6 +273,7 @@ def _peak_mib() -> int:
     return round(kib / 2**10)
 
 
+@functools.cache
 def _commit() -> str | None:
     """The commit of the working tree that Augury runs from, if it is one."""
     here = Path(__file__).parent

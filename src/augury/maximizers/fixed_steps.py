@@ -27,7 +27,7 @@ class Gradient(Maximizer):
         steps: steps of each.
         rate: step length in the unit cube.
 
-    deviation: Be Greedy (section 5) takes 500 plain gradient steps of rate 0.01 from 10 starts. A
+    deviation: Be Greedy (appendix F.2) takes 500 plain gradient steps of rate 0.01 from 10 starts. A
     plain step depends on the unit of the objective, so ours are Adam's, which do not.
     """
 
