@@ -1,5 +1,6 @@
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -44,3 +45,35 @@ def test_an_unknown_command_is_refused():
     with pytest.raises(SystemExit) as stopped:
         main(["dem"])
     assert stopped.value.code == 2
+
+
+def test_experiments_and_problems_are_listed(capsys):
+    experiments = str(Path(__file__).parents[1] / "experiments")
+    assert main(["bench", "list", "--experiments", experiments]) == 0
+    listed = capsys.readouterr().out
+    assert "random-grid-synthetic" in listed
+    assert "Figures 1 and 2" in listed
+    assert "not available: sto-bnts" in listed
+    assert main(["bench", "list", "--problems"]) == 0
+    assert "lunar-lander" in capsys.readouterr().out
+
+
+def test_an_experiment_is_run_from_the_command_line(tmp_path, capsys):
+    text = """
+    paper = "random-grid"
+    title = "A test"
+    metric = "simple regret"
+    repeats = 2
+    quick = {}
+    tasks = [{ problem = "branin", initial = 2, iterations = 2 }]
+    methods = [{ name = "random", algorithm = "random" }, { name = "later", algorithm = "later" }]
+    """
+    (tmp_path / "small.toml").write_text(text, encoding="utf-8")
+    where = ["--experiments", str(tmp_path), "--results", str(tmp_path / "results")]
+    assert main(["bench", "run", "small", "--workers", "1", *where]) == 0
+    assert "small: 2 runs made, 0 were there before." in capsys.readouterr().out
+    assert main(["bench", "run", "small", *where]) == 0
+    assert "small: 0 runs made, 2 were there before." in capsys.readouterr().out
+    assert main(["bench", "run", "large", *where]) == 1
+    assert "must be one of small; got large" in capsys.readouterr().err
+    assert main(["bench", "list", "--experiments", str(tmp_path / "none")]) == 1

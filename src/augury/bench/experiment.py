@@ -11,9 +11,8 @@ from augury._errors import UnsupportedError
 
 Metric = Literal["cumulative regret", "simple regret", "best value", "detection rate"]
 METRICS = ("cumulative regret", "simple regret", "best value", "detection rate")
-KEYS = {
-    "paper", "title", "metric", "repeats", "design", "note", "pick", "quick", "tasks", "methods", "published",
-}  # fmt: skip
+KEYS = {"paper", "title", "metric", "repeats", "design", "note", "pick", "published"}
+KEYS |= {"quick", "tasks", "methods"}
 QUICK_KEYS = {"repeats", "iterations", "problems", "methods", "defaults"}
 TASK_KEYS = {"problem", "initial", "iterations", "batch", "wrap"}
 
@@ -119,9 +118,12 @@ def read_experiment(path: Path, *, quick: bool = False) -> Experiment:
         pick=content.get("pick", ""),
         published=content.get("published", {}),
     )
-    names = [method.name for method in experiment.methods]
-    if len(set(names)) < len(names):
-        raise _wrong(path, f"methods of different names; got {', '.join(names)}")
+    for what, names in (
+        ("methods", [method.name for method in experiment.methods]),
+        ("tasks", [task.label for task in experiment.tasks]),
+    ):
+        if len(set(names)) < len(names):
+            raise _wrong(path, f"{what} of different names; got {', '.join(names)}")
     return _quick(path, experiment, content["quick"]) if quick else experiment
 
 

@@ -231,6 +231,7 @@ def _record(job: Job, problem: Problem, lines: Sequence[Mapping[str, Any]]) -> R
         "batch": job.task.batch,
         "values": [None if v is None else float(f"{v:.{DIGITS}g}") for v in values],
         "points": zlib.crc32(repr([sorted(p.items()) for p in points]).encode()),
+        "best": _best(problem, points, values),
         "suggestions": len(asked),
         "seconds": _medians([seconds for _, seconds in asked]),
         "peak_mib": _peak_mib(),
@@ -247,6 +248,13 @@ def _record(job: Job, problem: Problem, lines: Sequence[Mapping[str, Any]]) -> R
         record["eta"] = float(f"{np.mean(etas):.5g}")
         record["inaccuracy"] = float(f"{np.sum(1.0 - np.array(etas)):.5g}")  # M_T
     return record
+
+
+def _best(problem: Problem, points: Sequence[Mapping[str, Any]], values: Sequence[float | None]) -> Any:
+    """The point of the best noise-free value; None if every evaluation failed."""
+    sign = 1.0 if problem.direction == "minimize" else -1.0
+    scored = [(sign * value, i) for i, value in enumerate(values) if value is not None]
+    return dict(points[min(scored)[1]]) if scored else None
 
 
 def _medians(seconds: Sequence[float]) -> list[float]:

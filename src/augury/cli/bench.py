@@ -12,12 +12,14 @@ from augury.bench.runner import read_results, run_experiment
 
 def list_experiments(folder: Path) -> None:
     """Every experiment: its runs, its title, and what is not available."""
-    for name, path in _found(folder).items():
+    found = _found(folder)
+    width = max(map(len, found))
+    for name, path in found.items():
         experiment = read_experiment(path)
         missing = sorted({m.group for m in experiment.methods if available(m) is not None})
-        print(f"{name:28} {len(list(jobs(experiment))):6} runs  {experiment.title}")
+        print(f"{name:{width}}  {len(list(jobs(experiment))):5} runs  {experiment.title}")
         if missing:
-            print(f"{'':42} not available yet: {', '.join(missing)}")
+            print(f"{'':{width + 14}}not available: {', '.join(missing)}")
 
 
 def list_problems() -> None:
