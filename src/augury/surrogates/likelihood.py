@@ -3,8 +3,8 @@
     −log p(y | θ) = ½ yᵀK⁻¹y + ½ log det K + const,   ∂/∂θ = ½ tr((K⁻¹ − ααᵀ) ∂K/∂θ),   α = K⁻¹y
 
 The search for hyper-parameters spends nearly all its time here. It is written on LAPACK rather than
-compiled: at 100 observations an evaluation takes half the time that the same formula takes in XLA,
-no row is padding, and there is nothing to compile when the data grow.
+compiled: the small operations of a compiled one wait for each other's threads, rows would be padding,
+and there is nothing to compile when the data grow.
 
 Reference: Rasmussen & Williams (2006), "Gaussian processes for machine learning", section 5.4.1.
 """
@@ -23,7 +23,7 @@ BLOCK = 1 << 14  # kernel values computed together: their temporaries stay in th
 class Likelihood:
     """−log p(y | θ) of standardized data, θ = (log lengthscale per group, log variance, log noise).
 
-    Buffers are kept between evaluations: fresh memory would cost a third of the time.
+    Buffers are kept between evaluations, since fresh memory costs time.
     """
 
     def __init__(
