@@ -26,6 +26,7 @@ from augury.space import Pool, Space
 REFERENCE_POINTS = 512
 FRESH_ASCENTS = 4
 NEAR_ASCENTS = 3
+ASCENT_EVALUATIONS = 30  # with more, η stays the same to four digits
 POOL_POINTS = 4096  # a pool has no neighbours to climb along; more draws stand in for ascents
 AUDIT_POINTS = 20_000
 AUDIT_ASCENTS = 50
@@ -70,8 +71,10 @@ def estimate(
         starts = np.concatenate([found.x[None], fresh, beside])
         if not gradient:
             ends = wander(score, space, starts, rng)
+        elif space.continuous.all():
+            ends = ascend(score, starts, max_evaluations=ASCENT_EVALUATIONS)
         else:
-            ends = ascend(score, starts) if space.continuous.all() else climb(score, space, starts)
+            ends = climb(score, space, starts)
         look(ends.rows, space.index_of(ends.rows), ends.scores)
     return accuracy(found.value, largest, reference, score.logarithmic)
 

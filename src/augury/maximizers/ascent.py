@@ -5,7 +5,7 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from numpy.random import Generator
 
 from augury._types import Array
@@ -38,7 +38,7 @@ def _ascend(
     score: Score,
     boxes: Float[Array, "3 lanes D"],  # starts, lower and upper bounds
     rule: Rule,
-    max_evaluations: int,
+    max_evaluations: Int[Array, ""],
 ) -> Descent:
     def one(start: Array, low: Array, high: Array) -> Descent:
         return descend(
@@ -75,7 +75,7 @@ def ascend(
     boxes = np.stack([starts, lower, upper])
     boxes = np.concatenate([boxes, np.repeat(boxes[:, :1], lanes - n, axis=1)], axis=1)
     with computing():
-        ends = _ascend(score, boxes, rule, max_evaluations)
+        ends = _ascend(score, boxes, rule, np.asarray(max_evaluations))
         rows, scores = np.array(ends.x)[:n], -np.asarray(ends.value)[:n]
         evaluations = int(np.asarray(ends.evaluations)[:n].sum())
     return Climb(rows, np.where(np.isnan(scores), -np.inf, scores), evaluations)

@@ -190,7 +190,7 @@ class Search:
             while True:
                 if self.evaluations >= max_evaluations:
                     return self
-                z = np.clip(self.z + length * direction, lower, upper)
+                z = np.minimum(np.maximum(self.z + length * direction, lower), upper)
                 loss, gradient = self.density.loss_and_gradient(z)
                 self.evaluations += 1
                 expected = float(self.gradient @ (z - self.z))
@@ -222,9 +222,9 @@ class Search:
         if H is None:
             H = np.eye(len(step)) * (curvature / float(change @ change))
         Hy = H @ change
-        both = np.outer(Hy, step)
-        growth = (curvature + float(change @ Hy)) / curvature**2
-        self.inverse_hessian = H + growth * np.outer(step, step) - (both + both.T) / curvature
+        half = (0.5 / curvature) * (1.0 + float(change @ Hy) / curvature) * step - Hy / curvature
+        both = step[:, None] * half
+        self.inverse_hessian = H + both + both.T
 
 
 def tune(

@@ -17,7 +17,7 @@ from augury.surrogates.kernels import Kernel
 
 BASE_JITTER = 1e-8  # times the variance, always on the diagonal of a standardized covariance
 SMALLEST_BLOCK = 64  # of a triangular matrix, below which LAPACK inverts it
-BLOCK = 1 << 14  # kernel values computed together: their temporaries stay in the cache
+BLOCK = 1 << 13  # kernel values computed together: their temporaries stay in the cache
 
 
 class Likelihood:
@@ -35,10 +35,10 @@ class Likelihood:
     ) -> None:
         n, dim = x.shape
         self.kind, self.groups, self._x, self._y = kind, groups, np.ascontiguousarray(x.T), y
-        self._k, self._slope, self._C = (np.empty((n, n)) for _ in range(3))
+        self._slope, self._C = np.zeros((2, n, n))
         self._left, self._right = np.ones((2, dim + 2, n))
         step = max(1, BLOCK // max(n, 1))
-        self._blocks = [slice(start, start + step) for start in range(0, n, step)]
+        self._blocks = [(slice(i, i + step), slice(i, n)) for i in range(0, n, step)]
 
     def value(self, theta: Float[np.ndarray, " p"]) -> float:
         """−log p(y | θ) without its constant; infinite where K is not positive definite."""
@@ -53,16 +53,14 @@ class Likelihood:
         L = self._factor(theta)
         if L is None:
             return np.inf, np.zeros_like(theta)
-        log_det = np.log(L.diagonal()).sum()
+        log_det = float(np.log(L.diagonal()).sum())
         invert_triangular(L)
         z = L @ self._y
         alpha = z @ L
-        # Of the symmetric K⁻¹ = L⁻ᵀL⁻¹, LAPACK computes the lower half; k and its slope are whole.
-        K_inverse = lapack.dlauum(L, lower=1, overwrite_c=1)[0]
+        K_inverse = lapack.dlauum(L, lower=1, overwrite_c=1)[0]  # L⁻ᵀL⁻¹, its lower half
         variance, noise = np.exp(theta[-2:])
-        trace = K_inverse.trace()
-        in_k = 2.0 * np.vdot(K_inverse.T, self._k) - trace - alpha @ self._k @ alpha
-        in_diagonal = trace - alpha @ alpha
+        fit = float(z @ z)
+        in_diagonal = K_inverse.trace() - alpha @ alpha
         # ∂k/∂log ℓ_j = −2 variance·slope(s)·(a_j − b_j)², summed over all pairs by two products
         W = blas.dsyr(-1.0, alpha, lower=1, a=K_inverse, overwrite_a=1)
         W *= self._slope.T
@@ -71,9 +69,10 @@ class Likelihood:
         pairs = ((sums[-1] * ab[:-1] - sums[:-1]) * ab[:-1]).sum(1)
         gradient = np.empty_like(theta)
         gradient[:-2] = np.bincount(self.groups, -2.0 * variance * pairs, minlength=len(theta) - 2)
-        gradient[-2] = 0.5 * variance * (in_k + BASE_JITTER * in_diagonal)
+        # K = variance·∂K/∂variance + noise·I, and tr((K⁻¹ − ααᵀ)K) = n − yᵀK⁻¹y
+        gradient[-2] = 0.5 * (len(z) - fit - noise * in_diagonal)
         gradient[-1] = 0.5 * noise * in_diagonal
-        return float(0.5 * z @ z + log_det), gradient
+        return 0.5 * fit + log_det, gradient
 
     def _factor(self, theta: np.ndarray) -> np.ndarray | None:
         """The lower factor of K + noise·I, in a buffer; None if it has none."""
@@ -84,10 +83,11 @@ class Likelihood:
         np.einsum("ij,ij->j", right[:-2], right[:-2], out=right[-1])
         np.multiply(right[:-2], -2.0, out=left[:-2])
         left[-2] = right[-1]
-        for rows in self._blocks:
-            s = np.abs(left[:, rows].T @ right)
-            self._k[rows], self._slope[rows] = self.kind.value_and_slope(s)
-        C = np.multiply(self._k, variance, out=self._C)
+        C = self._C
+        for rows, columns in self._blocks:  # the upper half, which LAPACK reads as the lower one
+            s = np.abs(left[:, rows].T @ right[:, columns])
+            value, self._slope[rows, columns] = self.kind.value_and_slope(s)
+            np.multiply(value, variance, out=C[rows, columns])
         C.ravel()[:: len(C) + 1] = variance + noise + BASE_JITTER * variance
         L, failed = lapack.dpotrf(C.T, lower=1, clean=1, overwrite_a=1)
         return None if failed or not np.isfinite(L[-1, -1]) else L
