@@ -49,7 +49,7 @@ def time_size(n: int, rounds: int) -> dict[str, Any]:
     from augury import Algorithm, Float, Optimizer, Space
     from augury.core.data import Data
     from augury.core.keys import KeyArray
-    from augury.optimizer import last_tuning
+    from augury.model import last_tuning
     from augury.surrogates import GaussianProcess
     from augury.surrogates.hyperfit import Tuned
 

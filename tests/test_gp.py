@@ -9,8 +9,8 @@ from augury import theory
 from augury._errors import DataError, UnsupportedError
 from augury.core import linalg
 from augury.core.data import Data, pad
-from augury.core.keys import fold, root_key
-from augury.surrogates import Capability, GaussianProcess, Status, gp
+from augury.core.keys import fold, generator, root_key
+from augury.surrogates import Capability, GaussianProcess, Status, gp_posterior
 from augury.surrogates.hyperfit import Hyper, Tuned
 from augury.surrogates.likelihood import BASE_JITTER
 
@@ -497,7 +497,7 @@ def test_the_subset_is_tuned_in_the_units_of_all_data():
     y = np.where(np.arange(32) < 12, y - 50.0, y)  # half of the tuning points are the best, far above
     noisy = GaussianProcess(tuning_points=20)
     tuned = noisy.tune(Data.of(x, y), key=KEY)
-    chosen = noisy._subset(Data.of(x, y), gp.generator(KEY))
+    chosen = noisy._subset(Data.of(x, y), generator(KEY))
     scale = y.std()
     (log_lengthscale, log_variance, log_noise) = tuned.hyper
     targets = (chosen.y[:20] - y.mean()) / scale
@@ -572,7 +572,7 @@ def traces(monkeypatch):
         happened.append(L.shape)
         return linalg.inverse_factor(L)
 
-    monkeypatch.setattr(gp, "inverse_factor", counted)
+    monkeypatch.setattr(gp_posterior, "inverse_factor", counted)
     return happened
 
 

@@ -6,7 +6,6 @@ import pytest
 
 from augury._errors import UnsupportedError
 from augury.core.precision import computing
-from augury.surrogates.features import draw_features
 from augury.surrogates.kernels import KERNELS, kernel_class
 
 LENGTHSCALE, VARIANCE = np.array([0.3, 0.7, 2.0]), 1.7
@@ -133,8 +132,15 @@ def test_frequencies_have_the_kernel_as_their_characteristic_function(name):
 
 
 @each_kernel
+def test_the_diagonal_is_that_of_the_gram_matrix(name):
+    x = points(6)
+    np.testing.assert_allclose(kernel(name).diagonal(x), np.diagonal(dense(name, x, x)), rtol=1e-12)
+    assert kernel(name).diagonal(x[0]).shape == ()
+
+
+@each_kernel
 def test_features_have_the_kernel_as_their_expected_product(name):
-    features = draw_features(kernel(name), 20_000, np.random.default_rng(0))
+    features = kernel(name).features(20_000, np.random.default_rng(0))
     assert features.count == 20_000
     x = points(6)
     phi = np.asarray(features(x))

@@ -17,6 +17,7 @@ LAYERS: list[set[str] | tuple[set[str], ...]] = [
     ({"policies"}, {"maximizers"}),
     {"algorithm"},
     {"trial", "history", "design", "state"},
+    {"model"},
     {"optimizer"},
     {"progress", "run"},
     {"bench"},
@@ -27,7 +28,7 @@ NARROW = {
     "policies": ("core", "surrogates.base", "theory", "policies"),
     "maximizers": ("core", "space", "maximizers"),
 }
-QUIET = ("core", "space", "surrogates", "policies", "maximizers", "optimizer", "theory")
+QUIET = ("core", "space", "surrogates", "policies", "maximizers", "model", "optimizer", "theory")
 NEVER = {"logging", "subprocess", "multiprocessing", "concurrent", "socket", "shutil", "tempfile"}
 FILE_SYSTEM = {"os", "pathlib", "io"}
 FILE_CALLS = {"open", "read_text", "write_text", "read_bytes", "write_bytes"}

@@ -4,8 +4,7 @@ import threading
 import time
 import uuid
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -14,23 +13,18 @@ from augury import state
 from augury._checks import check_count, check_seed, check_value, one_of
 from augury._errors import AuguryError, DataError, SpaceExhausted, UnsupportedError
 from augury.algorithm import Algorithm, default_maximizer, resolve
-from augury.core.keys import KeyArray, Purpose, fold, generator, root_key
+from augury.core.keys import KeyArray, root_key
 from augury.core.precision import Device, computing
-from augury.core.score import Score
-from augury.design import InitialDesign, Uncertainty, design_point, parse_initial
+from augury.design import InitialDesign, design_point, parse_initial
 from augury.history import History
-from augury.maximizers import Best, Domain, Maximizer
+from augury.maximizers import Domain
 from augury.maximizers.sets import exhausted
-from augury.policies.base import Chosen
+from augury.model import Duplicates, Model
 from augury.space import Pool, Space
-from augury.surrogates import Capability, Fit, Status
+from augury.surrogates import Capability, Status
 from augury.trial import Origin, State, Trial
 
 Direction = Literal["minimize", "maximize"]
-Duplicates = Literal["avoid", "allow"]
-
-BEST_POINTS = 4  # maximizers also look around so many of the best points
-SAME = 1e-5  # rows of the unit cube that are nowhere further apart are one point
 
 
 class Optimizer:
@@ -89,8 +83,7 @@ class Optimizer:
         self._history = History(space, 1.0 if direction == "maximize" else -1.0)
         self._queue: list[Mapping[str, Any]] = []
         self._root: KeyArray = root_key(self.seed)
-        self._tuned: tuple[int, Any] | None = None  # (number of observations, hyper-parameters)
-        self._fit: tuple[int, Fit] | None = None
+        self._model = Model(space, self.algorithm, self._root, self._history, duplicates)
 
     # ------------------------------------------------------------------ asking
 
@@ -165,117 +158,16 @@ class Optimizer:
         return self._add(params, Origin.DESIGN, info)
 
     def _from_model(self, wanted: int, exclude: frozenset[int]) -> list[Trial]:
-        policy, maximizer = self.algorithm.policy, self.algorithm.maximizer
-        assert policy is not None
-        assert maximizer is not None
-        capabilities = self._capabilities
-        climbs = Capability.GRADIENT in capabilities
         started = time.perf_counter()
-        fit = self._fitted()
-        fitted = time.perf_counter()
-        first = len(self._history.trials)
+        fit = self._model.fitted()
+        seconds = time.perf_counter() - started
         if fit.status is Status.FAILED:
             warnings.warn(f"{fit.status} A random point is suggested instead.", stacklevel=4)
             return [self._from_design("random", exclude, started, fallback=str(fit.status))]
         # with duplicates avoided, a finite space may have fewer points left than are wanted
         wanted = min(wanted, int(self.space.size - len(exclude)) if exclude else wanted)
-        numbers = range(first, first + wanted)
-
-        def maximize(score: Score, *, key: KeyArray, without: Sequence[Chosen] = ()) -> Best:
-            chosen = {p.index for p in without if p.index is not None}
-            taken = exclude | chosen if self.duplicates == "avoid" else frozenset()
-            best = maximizer(score, self.space, t=t, key=key, near=near, exclude=taken, gradient=climbs)
-            known = np.concatenate([self._history.asked, *(p.x[None] for p in without)])
-            if self.duplicates == "allow" or best.index is not None or not _among(best.x, known):
-                return best
-            waiting = np.concatenate([self._history.pending, *(p.x[None] for p in without)])
-            return self._explore(fit, maximizer, waiting, known, key=key, t=t)
-
-        t = 1 + self._history.count(Origin.MODEL, finished=True)
-        near = self._history.top(BEST_POINTS)
-        picks = policy.choose(
-            fit.posterior,
-            self._history.pending,
-            fit.posterior.incumbent() if Capability.MEAN in capabilities else None,
-            t=t,
-            maximize=maximize,
-            candidates=lambda n, key: self.space.draw(n, generator(key))[0],
-            keys=[fold(self._root, number, Purpose.POLICY) for number in numbers],
-        )
-        chosen = time.perf_counter()
-        eta_seconds = [point.info.get("eta_seconds", 0.0) for point in picks.points]
-        fit_share = (fitted - started) / len(picks.points)
-        choose_share = (chosen - fitted - sum(eta_seconds)) / len(picks.points)
-        trials = []
-        for point, extra, on_eta in zip(picks.points, picks.info, eta_seconds, strict=True):
-            info = self._explain(fit, point, extra)
-            info["seconds"] = {
-                "fit": fit_share,
-                "choose": choose_share,
-                "eta": on_eta,
-                "total": fit_share + choose_share + on_eta,
-            }
-            trials.append(self._add(self._params(point), Origin.MODEL, info))
-        return trials
-
-    def _explore(
-        self,
-        fit: Fit,
-        maximizer: Maximizer,
-        waiting: np.ndarray,
-        known: np.ndarray,
-        *,
-        key: KeyArray,
-        t: int,
-    ) -> Best:
-        """Where the model knows least, instead of a point that is known already.
-
-        A score may be largest at the best point so far, if that lies in a corner. To evaluate it again
-        would tell nothing, and so on for ever.
-        """
-        why = {"explored": "the score is largest at a point already asked for"}
-        if {Capability.VAR, Capability.CONDITION} <= self._capabilities:
-            uncertainty = Uncertainty(fit.posterior.condition(waiting))
-            climbs = Capability.GRADIENT in self._capabilities
-            best = maximizer(uncertainty, self.space, t=t, key=fold(key, 2), gradient=climbs)
-            if not _among(best.x, known):
-                return replace(best, info={**best.info, **why})
-        rows, _ = self.space.draw(1, generator(fold(key, 3)))
-        return Best(rows[0], None, 0.0, 0.0, why)
-
-    def _explain(self, fit: Fit, point: Chosen, extra: Mapping[str, Any]) -> dict[str, Any]:
-        """What the model believed about a point, in the user's units and direction."""
-        parts = self.algorithm
-        names = (type(part).__name__ for part in (parts.surrogate, parts.policy, parts.maximizer))
-        belief: dict[str, float] = {}
-        if {Capability.MEAN, Capability.VAR} <= self._capabilities:
-            mean, var = fit.posterior.predict(point.x)
-            belief["mean"] = self._history.sign * float(mean)
-            belief["std"] = float(np.sqrt(var))
-            belief["noise"] = fit.posterior.noise_std
-        return {
-            "chosen": " × ".join(names),
-            **belief,
-            "score": point.value,
-            "eta": point.eta,
-            "flat": bool(point.info.get("flat", False)),
-            "evaluations": int(point.info.get("evaluations", 0)),
-            **({"explored": point.info["explored"]} if "explored" in point.info else {}),
-            "status": str(fit.status),
-            "fit": dict(fit.info),
-            **extra,
-        }
-
-    @property
-    def _capabilities(self) -> frozenset[Capability]:
-        surrogate = self.algorithm.surrogate
-        return frozenset() if surrogate is None else surrogate.capabilities
-
-    def _params(self, point: Chosen) -> Mapping[str, Any]:
-        if isinstance(self.space, Pool):
-            assert point.index is not None
-            return self.space.decode(point.index)
-        return self.space.decode(point.x)
+        suggested = self._model.suggest(fit, wanted, exclude, fit_seconds=seconds)
+        return [self._add(s.params, Origin.MODEL, s.info) for s in suggested]
 
     def _exclude(self) -> frozenset[int]:
         return self._history.taken if self.duplicates == "avoid" else frozenset()
@@ -285,26 +177,6 @@ class Optimizer:
         trial = Trial(number, params, info=info, origin=origin, optimizer=self._identity)
         self._history.add(trial)
         return trial
-
-    def _fitted(self) -> Fit:
-        """The surrogate fitted to all observations; its hyper-parameters are tuned on a schedule.
-
-        The schedule depends on the number of observations alone, and the tuning on the first
-        observations alone, so that what is kept here can be computed anew from the history.
-        """
-        surrogate = self.algorithm.surrogate
-        assert surrogate is not None
-        n = len(self._history.order)
-        if self._fit is not None and self._fit[0] == n:
-            return self._fit[1]
-        data, tuned_at = self._history.data(), last_tuning(n)
-        if self._tuned is None or self._tuned[0] != tuned_at:
-            key = fold(self._root, tuned_at, Purpose.TUNE)
-            known = data if tuned_at == n else self._history.data(first=tuned_at)
-            self._tuned = (tuned_at, surrogate.tune(known, key=key))
-        key = fold(self._root, n, Purpose.FIT)
-        self._fit = (n, surrogate.fit(data, key=key, tuned=self._tuned[1]))
-        return self._fit[1]
 
     # ------------------------------------------------------------------ telling
 
@@ -386,10 +258,10 @@ class Optimizer:
     def recommend(self) -> Trial:
         """The evaluated trial of best posterior mean: with noise, a better answer than `best`."""
         best = self._history.best()
-        if Capability.MEAN not in self._capabilities:
+        if Capability.MEAN not in self._model.capabilities:
             return best
         with self._lock, computing(self.device):
-            fit = self._fitted()
+            fit = self._model.fitted()
             if fit.status is Status.FAILED:
                 return best
             complete = self._history.complete
@@ -460,18 +332,6 @@ class Optimizer:
         except AuguryError as error:
             raise state.corrupt(str(error)) from error
         return optimizer
-
-
-def last_tuning(n: int) -> int:
-    """The number of observations at which hyper-parameters were last tuned: n up to 127, then
-    every 2nd, 3rd, … observation, so that the cost per observation does not grow with the cube."""
-    every = max(1, n // 64)
-    return n // every * every
-
-
-def _among(x: np.ndarray, known: np.ndarray) -> bool:
-    """Whether a row is, for all purposes, one of the known ones."""
-    return bool(len(known)) and bool(np.abs(known - x).max(axis=1, initial=0.0).min() < SAME)
 
 
 def _outcome(value: float | None) -> str:

@@ -14,7 +14,8 @@ from augury._errors import SpaceExhausted, UnsupportedError
 from augury.algorithm import Algorithm
 from augury.core.precision import Device
 from augury.maximizers import Domain
-from augury.optimizer import Direction, Duplicates, Optimizer
+from augury.model import Duplicates
+from augury.optimizer import Direction, Optimizer
 from augury.progress import Progress
 from augury.trial import State, Trial
 

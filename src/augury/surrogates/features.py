@@ -8,12 +8,9 @@ Reference: Rahimi & Recht (2007), "Random features for large-scale kernel machin
 
 import equinox as eqx
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Float
-from numpy.random import Generator
 
 from augury._types import Array
-from augury.surrogates.kernels import Kernel
 
 
 class Features(eqx.Module):
@@ -33,10 +30,12 @@ class Features(eqx.Module):
         return self.amplitude * jnp.concatenate([jnp.cos(angles), jnp.sin(angles)], axis=-1)
 
 
-def draw_features(kernel: Kernel, count: int, rng: Generator) -> Features:
-    """`count` random features of the kernel (an even number).
+class FeatureDraw(eqx.Module):
+    """x ↦ φ(x)ᵀw: a function drawn from the prior, if w is standard normal."""
 
-    Drawn with NumPy: JAX's generator, compiled for every shape, would cost seconds at the first use.
-    """
-    amplitude = np.sqrt(2.0 * np.asarray(kernel.variance) / count)
-    return Features(kernel.frequencies(count // 2, rng), amplitude)
+    features: Features
+    weights: Float[Array, " M"]
+
+    def __call__(self, x: Float[Array, "*n D"]) -> Float[Array, "*n"]:
+        """The value at one point or at several."""
+        return self.features(x) @ self.weights

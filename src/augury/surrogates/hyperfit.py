@@ -17,11 +17,11 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 
 from augury._types import Array
-from augury.surrogates.kernels import Kernel
-from augury.surrogates.likelihood import BASE_JITTER, Likelihood
+from augury.surrogates.kernels import Stationary
+from augury.surrogates.likelihood import Likelihood
 
 # Starts, in prior deviations from its mean: (lengthscales, variance), and the noise of the two kinds.
 # Longer lengthscales go with a larger variance: the likelihood has a ridge in that direction.
@@ -66,20 +66,7 @@ class Tuned(NamedTuple):
     converged: bool
 
 
-def covariance(
-    kernel: Kernel, noise: Array, x: Float[Array, "n D"], mask: Bool[Array, " n"]
-) -> Float[Array, "n n"]:
-    """K + noise·I among the observations; padded rows are rows of the identity."""
-    K = jnp.where(mask[:, None] & mask[None, :], kernel.gram(x, x), 0.0)
-    return K + jnp.diag(jnp.where(mask, diagonal(kernel, noise), 1.0))
-
-
-def diagonal(kernel: Kernel, noise: Array) -> Array:
-    """What is added to the diagonal of K: the noise, and a jitter too small to matter."""
-    return noise + BASE_JITTER * kernel.variance
-
-
-def build(kind: type[Kernel], hyper: Hyper, groups: Int[Array, " D"]) -> tuple[Kernel, Array]:
+def build(kind: type[Stationary], hyper: Hyper, groups: Int[Array, " D"]) -> tuple[Stationary, Array]:
     """The kernel and the noise variance that `hyper` describes."""
     kernel = kind(jnp.exp(hyper.log_lengthscale)[groups], jnp.exp(hyper.log_variance))
     return kernel, jnp.exp(hyper.log_noise)
@@ -228,7 +215,7 @@ class Search:
 
 
 def tune(
-    kind: type[Kernel],
+    kind: type[Stationary],
     x: Float[np.ndarray, "n D"],
     y: Float[np.ndarray, " n"],
     groups: Int[np.ndarray, " D"],

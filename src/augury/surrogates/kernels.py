@@ -1,4 +1,4 @@
-"""Stationary covariance functions with one lengthscale per column.
+"""Covariance functions: what any kernel offers, and the stationary ones, with a lengthscale per column.
 
     k(a, b) = variance · profile(s),   s = Σ_j ((a_j − b_j) / lengthscale_j)²
 
@@ -9,6 +9,7 @@ a lengthscale: two different options are then equally far apart, at s = 2/length
 
 import functools
 from abc import abstractmethod
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any, Literal
 
@@ -21,6 +22,7 @@ from numpy.random import Generator
 
 from augury._errors import UnsupportedError
 from augury._types import Array
+from augury.surrogates.features import FeatureDraw, Features
 
 KernelName = Literal["se", "matern32", "matern52"]
 
@@ -29,10 +31,30 @@ Pair = tuple[Any, Any]  # of arrays of NumPy or JAX, whichever was given
 
 
 class Kernel(eqx.Module):
+    """A covariance function on the unit cube, as a Gaussian process uses it."""
+
+    variance: eqx.AbstractVar[Float[Array, ""]]  # the largest of the prior, over the cube
+
+    @abstractmethod
+    def gram(self, a: Float[Array, "n D"], b: Float[Array, "m D"]) -> Float[Array, "n m"]:
+        """The covariance of all pairs."""
+
+    @abstractmethod
+    def diagonal(self, x: Float[Array, "*n D"]) -> Float[Array, "*n"]:
+        """k(x, x)."""
+
+    @abstractmethod
+    def draw(self, count: int, rng: Generator) -> Callable[[Array], Array]:
+        """A function drawn from the prior, as a pytree: one point or several to values.
+
+        `count` is the number of its random features, where it is made of such.
+        """
+
+
+class Stationary(Kernel):
     """A stationary kernel; `frequencies` draws from its spectral density (Bochner's theorem)."""
 
     lengthscale: eqx.AbstractVar[Float[Array, " D"]]
-    variance: eqx.AbstractVar[Float[Array, ""]]
 
     @staticmethod
     @abstractmethod
@@ -57,20 +79,36 @@ class Kernel(eqx.Module):
         s = (a * a).sum(1)[:, None] + (b * b).sum(1)[None, :] - 2.0 * a @ b.T
         return self.variance * self.profile(jnp.maximum(s, 0.0))
 
+    def diagonal(self, x: Float[Array, "*n D"]) -> Float[Array, "*n"]:
+        """The variance, everywhere."""
+        return jnp.broadcast_to(self.variance, x.shape[:-1])
+
+    def features(self, count: int, rng: Generator) -> Features:
+        """`count` random features (an even number).
+
+        Drawn with NumPy: JAX's generator, compiled for every shape, would cost seconds at first use.
+        """
+        amplitude = np.sqrt(2.0 * np.asarray(self.variance) / count)
+        return Features(self.frequencies(count // 2, rng), amplitude)
+
+    def draw(self, count: int, rng: Generator) -> FeatureDraw:
+        """φ(x)ᵀw of random features and standard normal weights."""
+        return FeatureDraw(self.features(count, rng), rng.standard_normal(count))
+
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _profile(kind: type[Kernel], s: Array) -> Array:
+def _profile(kind: type[Stationary], s: Array) -> Array:
     value: Array = kind.value_and_slope(s, jnp)[0]
     return value
 
 
 @_profile.defjvp
-def _profile_jvp(kind: type[Kernel], at: tuple[Array], towards: tuple[Array]) -> Pair:
+def _profile_jvp(kind: type[Stationary], at: tuple[Array], towards: tuple[Array]) -> Pair:
     value, slope = kind.value_and_slope(*at, jnp)
     return value, slope * towards[0]
 
 
-class SquaredExponential(Kernel):
+class SquaredExponential(Stationary):
     """profile(s) = exp(−s/2): infinitely smooth functions."""
 
     lengthscale: Float[Array, " D"]
@@ -87,7 +125,7 @@ class SquaredExponential(Kernel):
         return _gaussian(count, self.lengthscale, rng)
 
 
-class Matern32(Kernel):
+class Matern32(Stationary):
     """profile(s) = (1 + r) exp(−r), r = √(3s): once differentiable functions."""
 
     lengthscale: Float[Array, " D"]
@@ -105,7 +143,7 @@ class Matern32(Kernel):
         return _student(count, 3, self.lengthscale, rng)
 
 
-class Matern52(Kernel):
+class Matern52(Stationary):
     """profile(s) = (1 + r + r²/3) exp(−r), r = √(5s): twice differentiable functions."""
 
     lengthscale: Float[Array, " D"]
@@ -134,14 +172,14 @@ def _student(count: int, degrees: int, lengthscale: Array, rng: Generator) -> np
     return gaussian / np.sqrt(rng.chisquare(degrees, (count, 1)) / degrees)
 
 
-KERNELS: dict[str, type[Kernel]] = {
+KERNELS: dict[str, type[Stationary]] = {
     "se": SquaredExponential,
     "matern32": Matern32,
     "matern52": Matern52,
 }
 
 
-def kernel_class(name: str) -> type[Kernel]:
+def kernel_class(name: str) -> type[Stationary]:
     """The kernel of that name."""
     if name not in KERNELS:
         raise UnsupportedError(

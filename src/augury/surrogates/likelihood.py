@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.linalg import blas, lapack
 
-from augury.surrogates.kernels import Kernel
+from augury.surrogates.kernels import Stationary
 
 BASE_JITTER = 1e-8  # times the variance, always on the diagonal of a standardized covariance
 SMALLEST_BLOCK = 64  # of a triangular matrix, below which LAPACK inverts it
@@ -28,7 +28,7 @@ class Likelihood:
 
     def __init__(
         self,
-        kind: type[Kernel],
+        kind: type[Stationary],
         x: Float[np.ndarray, "n D"],
         y: Float[np.ndarray, " n"],
         groups: Int[np.ndarray, " D"],

@@ -14,9 +14,10 @@ from augury.core.keys import KeyArray, generator
 from augury.core.linalg import cholesky, inverse_factor, square
 from augury.core.precision import computing, public, to_numpy
 from augury.surrogates.base import Capability, Fit, Path, Posterior, new_observations
-from augury.surrogates.features import Features, draw_features
+from augury.surrogates.features import Features
 from augury.surrogates.gp import GaussianProcess, describe, fit_status, standardization
-from augury.surrogates.hyperfit import Tuned, build, diagonal
+from augury.surrogates.gp_posterior import nugget
+from augury.surrogates.hyperfit import Tuned, build
 from augury.surrogates.kernels import kernel_class
 
 
@@ -66,9 +67,9 @@ class FourierProcess:
         groups = self.process.groups(data)
         with computing(single_thread=False):
             kernel, noise = to_numpy(build(kernel_class(self.process.kernel), hyper, groups))
-            features = draw_features(kernel, self.features, generator(key))
-            nugget = np.asarray(diagonal(kernel, noise))
-            fitted = _fit(features, noise, nugget, data, np.asarray(shift), np.asarray(scale))
+            features = kernel.features(self.features, generator(key))
+            on_diagonal = np.asarray(nugget(kernel, noise))
+            fitted = _fit(features, noise, on_diagonal, data, np.asarray(shift), np.asarray(scale))
             posterior, jitter = to_numpy(fitted)
         info = describe(tuned, hyper, groups, scale, jitter)
         info |= {"features": self.features, "starved": data.n > self.features // 2}

@@ -1,0 +1,192 @@
+"""The model's part in a suggestion: fit, choose, and explain what was chosen."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from augury.algorithm import Algorithm
+from augury.core.keys import KeyArray, Purpose, fold, generator
+from augury.core.score import Score
+from augury.design import Uncertainty
+from augury.history import History
+from augury.maximizers import Best, Domain, Maximizer
+from augury.policies.base import Chosen
+from augury.space import Pool
+from augury.surrogates import Capability, Fit
+from augury.trial import Origin
+
+Duplicates = Literal["avoid", "allow"]
+
+BEST_POINTS = 4  # maximizers also look around so many of the best points
+SAME = 1e-5  # rows of the unit cube that are nowhere further apart are one point
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """A point, and what the model believed about it."""
+
+    params: Mapping[str, Any]
+    info: Mapping[str, Any]
+
+
+class Model:
+    """Surrogate, policy and maximizer at work on a history.
+
+    All that it keeps can be computed anew from the history, and is not part of a saved state.
+    """
+
+    def __init__(
+        self,
+        space: Domain,
+        algorithm: Algorithm,
+        root: KeyArray,
+        history: History,
+        duplicates: Duplicates,
+    ) -> None:
+        self.space, self.algorithm, self.duplicates = space, algorithm, duplicates
+        self._root, self._history = root, history
+        self._tuned: tuple[int, Any] | None = None  # (number of observations, hyper-parameters)
+        self._fit: tuple[int, Fit] | None = None
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """What the surrogate's posterior can do."""
+        surrogate = self.algorithm.surrogate
+        return frozenset() if surrogate is None else surrogate.capabilities
+
+    def fitted(self) -> Fit:
+        """The surrogate fitted to all observations; its hyper-parameters are tuned on a schedule.
+
+        The schedule depends on the number of observations alone, and the tuning on the first
+        observations alone, so that what is kept here can be computed anew from the history.
+        """
+        surrogate = self.algorithm.surrogate
+        assert surrogate is not None
+        n = len(self._history.order)
+        if self._fit is not None and self._fit[0] == n:
+            return self._fit[1]
+        data, tuned_at = self._history.data(), last_tuning(n)
+        if self._tuned is None or self._tuned[0] != tuned_at:
+            key = fold(self._root, tuned_at, Purpose.TUNE)
+            known = data if tuned_at == n else self._history.data(first=tuned_at)
+            self._tuned = (tuned_at, surrogate.tune(known, key=key))
+        key = fold(self._root, n, Purpose.FIT)
+        self._fit = (n, surrogate.fit(data, key=key, tuned=self._tuned[1]))
+        return self._fit[1]
+
+    def suggest(
+        self, fit: Fit, wanted: int, exclude: frozenset[int], *, fit_seconds: float
+    ) -> list[Suggestion]:
+        """So many points, none of them among `exclude`."""
+        policy, maximizer = self.algorithm.policy, self.algorithm.maximizer
+        assert policy is not None
+        assert maximizer is not None
+        climbs = Capability.GRADIENT in self.capabilities
+        started = time.perf_counter()
+        first = len(self._history.trials)
+
+        def maximize(score: Score, *, key: KeyArray, without: Sequence[Chosen] = ()) -> Best:
+            chosen = {p.index for p in without if p.index is not None}
+            taken = exclude | chosen if self.duplicates == "avoid" else frozenset()
+            best = maximizer(score, self.space, t=t, key=key, near=near, exclude=taken, gradient=climbs)
+            known = np.concatenate([self._history.asked, *(p.x[None] for p in without)])
+            if self.duplicates == "allow" or best.index is not None or not _among(best.x, known):
+                return best
+            waiting = np.concatenate([self._history.pending, *(p.x[None] for p in without)])
+            return self._explore(fit, maximizer, waiting, known, key=key, t=t)
+
+        t = 1 + self._history.count(Origin.MODEL, finished=True)
+        near = self._history.top(BEST_POINTS)
+        picks = policy.choose(
+            fit.posterior,
+            self._history.pending,
+            fit.posterior.incumbent() if Capability.MEAN in self.capabilities else None,
+            t=t,
+            maximize=maximize,
+            candidates=lambda n, key: self.space.draw(n, generator(key))[0],
+            keys=[fold(self._root, number, Purpose.POLICY) for number in range(first, first + wanted)],
+        )
+        choose_seconds = time.perf_counter() - started
+        eta_seconds = [point.info.get("eta_seconds", 0.0) for point in picks.points]
+        fit_share = fit_seconds / len(picks.points)
+        choose_share = (choose_seconds - sum(eta_seconds)) / len(picks.points)
+        suggestions = []
+        for point, extra, on_eta in zip(picks.points, picks.info, eta_seconds, strict=True):
+            info = self._explain(fit, point, extra)
+            info["seconds"] = {
+                "fit": fit_share,
+                "choose": choose_share,
+                "eta": on_eta,
+                "total": fit_share + choose_share + on_eta,
+            }
+            suggestions.append(Suggestion(self._params(point), info))
+        return suggestions
+
+    def _explore(
+        self,
+        fit: Fit,
+        maximizer: Maximizer,
+        waiting: np.ndarray,
+        known: np.ndarray,
+        *,
+        key: KeyArray,
+        t: int,
+    ) -> Best:
+        """Where the model knows least, instead of a point that is known already.
+
+        A score may be largest at the best point so far, if that lies in a corner. To evaluate it again
+        would tell nothing, and so on for ever.
+        """
+        why = {"explored": "the score is largest at a point already asked for"}
+        if {Capability.VAR, Capability.CONDITION} <= self.capabilities:
+            uncertainty = Uncertainty(fit.posterior.condition(waiting))
+            climbs = Capability.GRADIENT in self.capabilities
+            best = maximizer(uncertainty, self.space, t=t, key=fold(key, 2), gradient=climbs)
+            if not _among(best.x, known):
+                return replace(best, info={**best.info, **why})
+        rows, _ = self.space.draw(1, generator(fold(key, 3)))
+        return Best(rows[0], None, 0.0, 0.0, why)
+
+    def _explain(self, fit: Fit, point: Chosen, extra: Mapping[str, Any]) -> dict[str, Any]:
+        """What the model believed about a point, in the user's units and direction."""
+        parts = self.algorithm
+        names = (type(part).__name__ for part in (parts.surrogate, parts.policy, parts.maximizer))
+        belief: dict[str, float] = {}
+        if {Capability.MEAN, Capability.VAR} <= self.capabilities:
+            mean, var = fit.posterior.predict(point.x)
+            belief["mean"] = self._history.sign * float(mean)
+            belief["std"] = float(np.sqrt(var))
+            belief["noise"] = fit.posterior.noise_std
+        return {
+            "chosen": " × ".join(names),
+            **belief,
+            "score": point.value,
+            "eta": point.eta,
+            "flat": bool(point.info.get("flat", False)),
+            "evaluations": int(point.info.get("evaluations", 0)),
+            **({"explored": point.info["explored"]} if "explored" in point.info else {}),
+            "status": str(fit.status),
+            "fit": dict(fit.info),
+            **extra,
+        }
+
+    def _params(self, point: Chosen) -> Mapping[str, Any]:
+        if isinstance(self.space, Pool):
+            assert point.index is not None
+            return self.space.decode(point.index)
+        return self.space.decode(point.x)
+
+
+def last_tuning(n: int) -> int:
+    """The number of observations at which hyper-parameters were last tuned: n up to 127, then
+    every 2nd, 3rd, … observation, so that the cost per observation does not grow with the cube."""
+    every = max(1, n // 64)
+    return n // every * every
+
+
+def _among(x: np.ndarray, known: np.ndarray) -> bool:
+    """Whether a row is, for all purposes, one of the known ones."""
+    return bool(len(known)) and bool(np.abs(known - x).max(axis=1, initial=0.0).min() < SAME)
