@@ -12,7 +12,7 @@ from augury import Algorithm, Choice, Float, Int, Optimizer, Pool, Space, Unsupp
 from augury.algorithm import MAXIMIZERS, POLICIES, SURROGATES, default_maximizer, resolve
 from augury.maximizers import Exhaustive, Mixed, MultiStart, RandomGrid
 from augury.policies import UCB
-from augury.surrogates import Capability, Fit, GaussianProcess, Path, Status
+from augury.surrogates import Capability, Fit, GaussianProcess, Path, Posterior, Status
 from augury.trial import Origin
 
 MIXED = Space(
@@ -92,13 +92,15 @@ class PathsOnly:
         return None
 
     def fit(self, data, *, key, tuned=None):
-        return Fit(OnePath(), Status.OK)
+        return Fit(OnePath(data.x), Status.OK)
 
 
-class OnePath:
+class OnePath(Posterior):
     """What :class:`PathsOnly` believes: one function, in NumPy, without a gradient."""
 
-    def sample(self, *, key):
+    x: np.ndarray
+
+    def sample(self, *, key, scale=1.0):
         return Bowl()
 
 
@@ -115,6 +117,12 @@ def test_a_surrogate_of_paths_without_gradients_can_be_asked():
     assert 0.0 < trial.info["eta"] < 1.0
     assert "mean" not in trial.info
     assert opt.recommend() is opt.trials[0]
+
+
+@pytest.mark.parametrize("look", ["mean", "var", "predict", "joint", "condition"])
+def test_what_a_posterior_lacks_is_said(look):
+    with pytest.raises(UnsupportedError, match=r"a posterior with \w+; got OnePath, which has none"):
+        getattr(OnePath(np.zeros((1, 2))), look)(np.zeros((1, 2)))
 
 
 def test_parts_that_do_not_fit_are_refused_when_they_are_joined():

@@ -255,6 +255,18 @@ def assert_moments(draws, mean, covariance):
     assert (np.abs(np.cov(draws.T) - covariance) < 4.5 * error).all()
 
 
+def test_the_scale_of_a_path_is_that_of_its_distance_from_the_mean():
+    x, y = observations(20)
+    posterior = fit(FIXED, x, 5.0 + y).posterior
+    path, wide = (posterior.sample(key=KEY, scale=scale)(NEW) for scale in (1.0, 3.0))
+    mean = posterior.mean(NEW)
+    np.testing.assert_allclose(wide - mean, 3.0 * (path - mean), atol=1e-8)
+    np.testing.assert_allclose(posterior.sample(key=KEY, scale=0.0)(NEW), mean, atol=1e-8)
+    first, second = posterior.draws(keys=[KEY, fold(KEY, 1)], scale=3.0)
+    np.testing.assert_array_equal(first.path(NEW), wide)
+    assert (second.path(NEW) != wide).all()
+
+
 @pytest.mark.parametrize("n", [0, 20])
 def test_paths_have_the_moments_of_the_joint_posterior(n):
     x, y = observations(n)

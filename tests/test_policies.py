@@ -282,6 +282,14 @@ def test_thompson_picks_a_point_as_often_as_it_is_the_best(posterior):
     assert np.all(np.abs(counts / draws - p) < 4.0 * error)
 
 
+def test_a_draw_of_larger_deviation_is_the_same_draw_further_from_the_mean(posterior):
+    (plain,), (wide,) = (drawn(policy, posterior, [5]) for policy in (Thompson(), Thompson(beta=2.0)))
+    mean, _ = predict(X, Y, GRID)
+    for i in (0, 31, 50, 99):
+        near, far = at(plain, GRID[i]) - mean[i], at(wide, GRID[i]) - mean[i]
+        assert far == pytest.approx(2.0 * near, abs=1e-5)
+
+
 def test_the_enlarged_draw_is_its_formula(posterior):
     policy = Thompson(beta=SqrtLog(), eta=0.8, B=3.0)
     (score,) = drawn(policy, posterior, [5])
@@ -320,9 +328,10 @@ def test_an_enlarged_draw_does_not_depend_on_the_unit_of_the_values(posterior):
 # ---------------------------------------------------------------------------- arguments
 
 
-def test_rescaled_thompson_needs_mean_and_variance():
+def test_enlarged_thompson_needs_mean_and_variance():
     assert Thompson().requires == {"path"}
-    assert Thompson(beta=2.0).requires == Thompson(eta=0.5, B=1.0).requires == {"path", "mean", "var"}
+    assert Thompson(beta=2.0).requires == {"path"}
+    assert Thompson(eta=0.5, B=1.0).requires == {"path", "mean", "var"}
     assert UCB().requires == EI().requires == {"mean", "var", "condition"}
 
 

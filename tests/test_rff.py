@@ -146,6 +146,18 @@ def test_a_hundred_conditionings_stay_accurate():
     assert_predicts(posterior.condition(x, y), regression(posterior, x, y), tolerance=1e-8)
 
 
+def test_the_scale_of_a_path_is_that_of_its_distance_from_the_mean():
+    x, y = observations(20)
+    posterior = fit(SMALL, x, 5.0 + y).posterior
+    path, wide = (posterior.sample(key=KEY, scale=scale)(NEW) for scale in (1.0, 3.0))
+    mean = posterior.mean(NEW)
+    np.testing.assert_allclose(wide - mean, 3.0 * (path - mean), atol=1e-8)
+    np.testing.assert_allclose(posterior.sample(key=KEY, scale=0.0)(NEW), mean, atol=1e-8)
+    first, second = posterior.draws(keys=[KEY, fold(KEY, 1)], scale=3.0)
+    np.testing.assert_array_equal(first.path(NEW), wide)
+    assert (second.path(NEW) != wide).all()
+
+
 @pytest.mark.parametrize("n", [0, 20])
 def test_paths_have_the_moments_of_the_joint_posterior(n):
     x, y = observations(n)

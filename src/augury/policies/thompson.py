@@ -14,7 +14,7 @@ from augury._types import Array
 from augury.core.keys import KeyArray, fold
 from augury.core.score import Score
 from augury.policies.base import Candidates, Chosen, Maximize, Picks
-from augury.policies.schedules import Constant, Schedule, as_schedule
+from augury.policies.schedules import Schedule, as_schedule
 from augury.surrogates.base import Capability, Path, Posterior
 
 
@@ -54,7 +54,7 @@ class Thompson:
     a maximizer of accuracy η̃: β_t σ(x) + (1/η̃ − 1) B.
 
     Args:
-        beta: factor of the posterior's standard deviation, a number or a schedule; 1 by default.
+        beta: factor of the draws' standard deviation, a number or a schedule; 1 by default.
         eta: worst-case accuracy η̃ in (0, 1] of the maximizer; None does not enlarge.
         B: bound on the function, in the units of its values; needed with `eta`.
         epsilon: ε in the denominator, where σ vanishes at observed points, as a multiple of the
@@ -83,16 +83,10 @@ class Thompson:
             raise UnsupportedError(f"epsilon must be positive; got {self.epsilon}. Use 1e-9.")
 
     @property
-    def plain(self) -> bool:
-        """Whether the draws are used as they are."""
-        schedule = as_schedule(self.beta)
-        return self.eta is None and isinstance(schedule, Constant) and schedule.value == 1.0
-
-    @property
     def requires(self) -> frozenset[Capability]:
-        """Paths; rescaling them also needs mean and variance."""
-        scaling = frozenset() if self.plain else frozenset({Capability.MEAN, Capability.VAR})
-        return frozenset({Capability.PATH}) | scaling
+        """Paths; enlarging them also needs mean and variance."""
+        enlarging = {Capability.MEAN, Capability.VAR} if self.eta is not None else set()
+        return frozenset({Capability.PATH} | enlarging)
 
     def choose(
         self,
@@ -106,15 +100,18 @@ class Thompson:
         keys: Sequence[KeyArray],
     ) -> Picks:
         """One draw and one point per key."""
-        beta = 1.0 if self.plain else as_schedule(self.beta)(t, posterior)
-        v = 0.0 if self.eta is None or self.B is None else theory.enlargement(self.eta, self.B)
+        beta = as_schedule(self.beta)(t, posterior)
+        plain = self.eta is None
+        draws = posterior.draws(keys=[fold(key, 0) for key in keys], scale=beta if plain else 1.0)
         points: list[Chosen] = []
-        for key in keys:
-            path = posterior.sample(key=fold(key, 0))
-            score: Score = PathScore(path)
-            if not self.plain:
-                epsilon = max(self.epsilon * posterior.noise_std**2, np.finfo(float).tiny)
-                numbers = (np.asarray(a) for a in (beta, v, epsilon))
-                score = EnlargedPathScore(path, posterior, *numbers)
+        for key, draw in zip(keys, draws, strict=True):
+            score = PathScore(draw.path) if plain else self._enlarged(draw.path, posterior, beta)
             points.append(maximize(score, key=fold(key, 1), without=points))
-        return Picks(points, [{} if self.plain else {"beta": beta, "v": v}] * len(points))
+        return Picks(points, [{"beta": beta, **draw.info} for draw in draws])
+
+    def _enlarged(self, path: Path, posterior: Posterior, beta: float) -> EnlargedPathScore:
+        assert self.eta is not None
+        assert self.B is not None
+        v = theory.enlargement(self.eta, self.B)
+        epsilon = max(self.epsilon * posterior.noise_std**2, np.finfo(float).tiny)
+        return EnlargedPathScore(path, posterior, *(np.asarray(a) for a in (beta, v, epsilon)))

@@ -2,7 +2,7 @@
 
 import enum
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
@@ -10,7 +10,7 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Float
 
-from augury._errors import DataError
+from augury._errors import DataError, UnsupportedError
 from augury._types import Array
 from augury.core.data import Data
 from augury.core.keys import KeyArray
@@ -44,6 +44,14 @@ class Path(eqx.Module):
         """The value at one point (D,) or at the rows of (n, D)."""
 
 
+@dataclass(frozen=True)
+class Draw:
+    """A drawn function, and diagnostics that nothing depends on."""
+
+    path: Path
+    info: Mapping[str, Any] = field(default_factory=dict)
+
+
 class Posterior(eqx.Module):
     """A belief about the function, in the units of the data it was fitted to.
 
@@ -63,46 +71,56 @@ class Posterior(eqx.Module):
             )
 
     @abstractmethod
+    def sample(self, *, key: KeyArray, scale: float = 1.0) -> Path:
+        """A function drawn from the posterior; μ + scale·(f − μ), so to speak, with another scale."""
+
+    def draws(self, *, keys: Sequence[KeyArray], scale: float = 1.0) -> list[Draw]:
+        """One function per key, made together where that is cheaper, and how each was made."""
+        return [Draw(self.sample(key=key, scale=scale)) for key in keys]
+
     def mean(self, x: Float[Array, "*n D"]) -> Float[Array, "*n"]:
         """μ(x)."""
+        raise self._lacks(Capability.MEAN)
 
-    @abstractmethod
     def var(self, x: Float[Array, "*n D"]) -> Float[Array, "*n"]:
         """σ²(x), of the function itself, without the observation noise."""
+        raise self._lacks(Capability.VAR)
 
     @public
     def predict(self, x: Float[Array, "*n D"]) -> tuple[Float[Array, "*n"], Float[Array, "*n"]]:
         """μ(x) and σ²(x) in one compiled call."""
         return self.mean(x), self.var(x)
 
-    @abstractmethod
     def joint(self, xs: Float[Array, "m D"]) -> tuple[Float[Array, " m"], Float[Array, "m m"]]:
         """Mean and covariance of the function at several points together."""
+        raise self._lacks(Capability.JOINT)
 
-    @abstractmethod
-    def sample(self, *, key: KeyArray) -> Path:
-        """A function drawn from the posterior."""
-
-    @abstractmethod
     def condition(self, xs: np.ndarray, ys: np.ndarray | None = None) -> "Posterior":
         """The posterior after observing `ys` at `xs`, at the same hyper-parameters.
 
         Without `ys` the mean is taken as observed: the variance shrinks, the mean stays. That is how
         pending points enter.
         """
+        raise self._lacks(Capability.CONDITION)
 
-    @abstractmethod
     def incumbent(self) -> float:
         """The largest posterior mean at the observed points."""
+        raise self._lacks(Capability.MEAN)
 
-    @abstractmethod
     def information_gain(self) -> float:
         """½ log det(I + K/τ) of the observed points: what the data have told about the function."""
+        raise self._lacks(Capability.VAR)
 
     @property
-    @abstractmethod
     def noise_std(self) -> float:
         """The standard deviation of the observation noise, in the data's units."""
+        raise self._lacks(Capability.VAR)
+
+    def _lacks(self, capability: Capability) -> UnsupportedError:
+        return UnsupportedError(
+            f"this needs a posterior with {capability}; got {type(self).__name__}, which has none. "
+            "Use a Gaussian process."
+        )
 
 
 def new_observations(xs: Any, ys: Any | None) -> tuple[np.ndarray, np.ndarray]:

@@ -66,10 +66,12 @@ class GPPosterior(Posterior):
     def _gram(self, xs: Array) -> Array:
         return jnp.where(self.mask[None, :], self.kernel.gram(xs, self.x), 0.0)
 
-    def sample(self, *, key: KeyArray) -> "GPPath":
+    def sample(self, *, key: KeyArray, scale: float = 1.0) -> "GPPath":
         """A path by Matheron's rule: a prior draw plus its exact update.
 
             f(x) = f₀(x) + k(x)ᵀ(K + nugget·I)⁻¹(y − f₀(X) − ε),   f₀ ~ GP(0, k), ε ~ N(0, nugget·I)
+
+        With a `scale` s, the prior draw and its update are multiplied by s, the mean is not.
 
         Reference: Wilson et al. (2020), "Efficiently sampling functions from Gaussian process
         posteriors", eq. 13.
@@ -78,7 +80,7 @@ class GPPosterior(Posterior):
         prior = self.kernel.draw(self.features, rng)
         epsilon = rng.standard_normal(len(self.y)) * np.sqrt(self.nugget)
         with computing():
-            return to_numpy(_sample(self, prior, epsilon))
+            return to_numpy(_sample(self, prior, epsilon, np.asarray(scale)))
 
     def sample_at(self, xs: Float[np.ndarray, "m D"], count: int = 1, *, key: KeyArray) -> np.ndarray:
         """`count` exact joint draws at the rows of `xs` (at most 5,000), as an array (count, m)."""
@@ -128,6 +130,7 @@ class GPPath(Path):
     """A path of a Gaussian process posterior: a prior draw plus k(x)ᵀv."""
 
     prior: Callable[[Array], Array]
+    scale: Float[Array, ""]  # of the prior draw
     posterior: GPPosterior
     v: Float[Array, " capacity"]
 
@@ -136,7 +139,7 @@ class GPPath(Path):
         """The value at one point or at several."""
         p = self.posterior
         update = p._gram(x) @ self.v if x.ndim == 2 else p._k(x) @ self.v
-        return p.shift + p.scale * (self.prior(x) + update)
+        return p.shift + p.scale * (self.scale * self.prior(x) + update)
 
 
 @eqx.filter_jit
@@ -169,9 +172,9 @@ def nugget(kernel: Kernel, noise: Array) -> Array:
 
 
 @eqx.filter_jit
-def _sample(p: GPPosterior, prior: Callable[[Array], Array], epsilon: Array) -> GPPath:
-    residual = jnp.where(p.mask, p.y - prior(p.x) - epsilon, 0.0)
-    return GPPath(prior, p, p.L_inverse.T @ (p.L_inverse @ residual))
+def _sample(p: GPPosterior, prior: Callable[[Array], Array], epsilon: Array, scale: Array) -> GPPath:
+    residual = jnp.where(p.mask, p.y - scale * (prior(p.x) + epsilon), 0.0)
+    return GPPath(prior, scale, p, p.L_inverse.T @ (p.L_inverse @ residual))
 
 
 @eqx.filter_jit

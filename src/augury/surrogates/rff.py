@@ -107,11 +107,11 @@ class FourierPosterior(Posterior):
         half = self.features(xs) @ self.root.T
         return self.mean(xs), self.scale**2 * self.nugget * half @ half.T
 
-    def sample(self, *, key: KeyArray) -> "FeaturePath":
-        """φ(x)ᵀw with w drawn from its posterior."""
+    def sample(self, *, key: KeyArray, scale: float = 1.0) -> "FeaturePath":
+        """φ(x)ᵀw with w drawn from its posterior, `scale` times its deviation."""
         z = generator(key).standard_normal(len(self.weights))
         with computing():
-            return to_numpy(_sample(self, z))
+            return to_numpy(_sample(self, np.asarray(scale) * z))
 
     def condition(self, xs: np.ndarray, ys: np.ndarray | None = None) -> "FourierPosterior":
         """A rank-one update of the root per new point, O(M²) each."""
