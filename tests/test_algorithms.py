@@ -126,7 +126,7 @@ def test_what_a_posterior_lacks_is_said(look):
 
 
 def test_parts_that_do_not_fit_are_refused_when_they_are_joined():
-    with pytest.raises(UnsupportedError, match="UCB needs a surrogate with condition, mean, var; got"):
+    with pytest.raises(UnsupportedError, match="UCB needs a surrogate with mean, var; got"):
         Algorithm(PathsOnly(), "ucb")
     with pytest.raises(UnsupportedError, match="MultiStart needs gradients; got PathsOnly"):
         Algorithm(PathsOnly(), "thompson", "multistart")

@@ -332,7 +332,7 @@ def test_enlarged_thompson_needs_mean_and_variance():
     assert Thompson().requires == {"path"}
     assert Thompson(beta=2.0).requires == {"path"}
     assert Thompson(eta=0.5, B=1.0).requires == {"path", "mean", "var"}
-    assert UCB().requires == EI().requires == {"mean", "var", "condition"}
+    assert UCB().requires == EI().requires == {"mean", "var"}
 
 
 def test_a_schedule_may_be_any_function(posterior):

@@ -86,8 +86,8 @@ class EI:
 
     @property
     def requires(self) -> frozenset[Capability]:
-        """Mean and variance, and conditioning on pending points."""
-        return frozenset({Capability.MEAN, Capability.VAR, Capability.CONDITION})
+        """Mean and variance."""
+        return frozenset({Capability.MEAN, Capability.VAR})
 
     def choose(
         self,

@@ -46,8 +46,8 @@ class UCB:
 
     @property
     def requires(self) -> frozenset[Capability]:
-        """Mean and variance, and conditioning on pending points."""
-        return frozenset({Capability.MEAN, Capability.VAR, Capability.CONDITION})
+        """Mean and variance."""
+        return frozenset({Capability.MEAN, Capability.VAR})
 
     def choose(
         self,

@@ -1,6 +1,7 @@
 """What we believe about the function: surrogates and their posteriors."""
 
 from augury.surrogates.base import Capability, Fit, Path, Posterior, Status, Surrogate
+from augury.surrogates.forest import RandomForest
 from augury.surrogates.gp import GaussianProcess
 from augury.surrogates.rff import FourierProcess
 
@@ -11,6 +12,7 @@ __all__ = [
     "GaussianProcess",
     "Path",
     "Posterior",
+    "RandomForest",
     "Status",
     "Surrogate",
 ]

@@ -99,7 +99,7 @@ class Posterior(eqx.Module):
         """The posterior after observing `ys` at `xs`, at the same hyper-parameters.
 
         Without `ys` the mean is taken as observed: the variance shrinks, the mean stays. That is how
-        pending points enter.
+        pending points enter. A model without this capability may still take them in by a new fit.
         """
         raise self._lacks(Capability.CONDITION)
 
