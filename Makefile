@@ -6,13 +6,27 @@ BAYESOPT := .venv-bayesopt
 HEBO := .venv-hebo
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint format wheel bench bench-grid peers lock clean
+.PHONY: demo test chromium lint format wheel bench bench-grid peers lock clean
 
 demo: $(VENV)/.run
 	$(BIN)/augury demo
 
-test: $(VENV)/.dev
+test: $(VENV)/.dev chromium
 	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+# The tests open the report in a headless Chromium of the system's packages; nothing is done where one is.
+chromium:
+	@for name in $(CHROMIUM); do if command -v $$name >/dev/null; then exit 0; fi; done; \
+	if [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then \
+	  echo "The tests need Chromium, and only root can install it here, with apt-get."; \
+	  echo "Install chromium with the system's package manager, and run make test again."; exit 1; \
+	fi; \
+	export DEBIAN_FRONTEND=noninteractive; \
+	install="apt-get install -y -qq --no-install-recommends"; \
+	{ $$install chromium-headless-shell || { apt-get update -qq && $$install chromium-headless-shell; } \
+	  || $$install chromium; } >/dev/null
+
+CHROMIUM := chromium-headless-shell chromium chromium-browser google-chrome
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

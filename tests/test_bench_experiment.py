@@ -1,7 +1,7 @@
 import pytest
 
 from augury._errors import UnsupportedError
-from augury.bench.experiment import find_experiments, jobs, read_experiment
+from augury.bench.experiment import PICKS, find_experiments, jobs, read_experiment
 
 TEXT = """
 paper = "random-grid"
@@ -65,9 +65,12 @@ def test_the_quick_variant_is_smaller_and_has_its_own_name(tmp_path):
 
 def test_the_quick_variant_may_take_the_defaults_of_grids_only(tmp_path):
     path = write(
-        tmp_path, TEXT.replace("[quick]", 'pick = "the best in the end"\n[quick]\ndefaults = true')
+        tmp_path,
+        TEXT.replace(
+            "[quick]", 'pick = "cumulative regret over the last half"\n[quick]\ndefaults = true'
+        ),
     )
-    assert read_experiment(path).pick == "the best in the end"
+    assert read_experiment(path).pick == "cumulative regret over the last half" == PICKS[1]
     methods = read_experiment(path, quick=True).methods
     assert [method.name for method in methods] == ["ucb policy.beta=2.0", "later"]
 
@@ -89,11 +92,48 @@ def test_jobs_are_paired_and_go_seed_by_seed(tmp_path):
         ("initial = 4", "", "tasks with 'initial'"),
         ('name = "later"', 'name = "ucb policy.beta=1.0"', "methods of different names"),
         ('title = "Figure 0"', "title = ", "valid TOML"),
+        ("repeats = 4", 'repeats = 4\npick = "luck"', "a pick of .*; got 'luck'"),
     ],
 )
 def test_wrong_files_get_a_sentence(tmp_path, old, new, sentence):
     with pytest.raises(UnsupportedError, match=sentence):
         read_experiment(write(tmp_path, TEXT.replace(old, new, 1)))
+
+
+CLAIM = """
+[[claims]]
+text = "ucb is the best"
+better = "ucb"
+than = "later"
+measure = "cumulative regret"
+problems = ["branin"]
+comparable = true
+"""
+
+
+def test_claims_are_read(tmp_path):
+    (claim,) = read_experiment(write(tmp_path, TEXT + CLAIM)).claims
+    assert (claim.better, claim.than, claim.problems) == ("ucb", ("later",), ("branin",))
+    assert claim.comparable
+    assert not claim.carried_over
+    several = CLAIM.replace('"later"', '["later", "ucb policy.beta=1.0"]')
+    (claim,) = read_experiment(write(tmp_path, TEXT + several), quick=True).claims
+    assert claim.than == ("later", "ucb policy.beta=1.0")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        ('better = "ucb"', "", "claims with 'better'"),
+        ('better = "ucb"', 'better = "ucb"\nworse = "x"', "only .* in a claim; got worse"),
+        ('"later"', '["later", "never"]', "claims about methods of the file; got never"),
+        ('["branin"]', '["levy-5"]', "claims about problems of the file; got levy-5"),
+        ('"cumulative regret"', '"luck"', "claims with a measure of .*; got 'luck'"),
+    ],
+)
+def test_wrong_claims_get_a_sentence(tmp_path, old, new, sentence):
+    with pytest.raises(UnsupportedError, match=sentence):
+        read_experiment(write(tmp_path, TEXT + CLAIM.replace(old, new, 1)))
 
 
 def test_experiments_are_found_by_name(tmp_path):

@@ -58,7 +58,12 @@ def test_a_record_holds_the_run(tmp_path):
     assert 0.0 <= record["eta"] <= 1.0
     assert record["inaccuracy"] == pytest.approx(5.0 * (1.0 - record["eta"]), abs=1e-3)
     assert record["initial"] == 4
-    assert record["peak_mib"] > 10
+    assert record["peak_mib"] >= record["memory"][-1] > 10
+    assert len(record["memory"]) == 5
+    assert record["memory"] == sorted(record["memory"])  # the most so far
+    assert record["direction"] == "minimize"
+    assert record["optimum"] == pytest.approx(0.397887, abs=1e-6)
+    assert record["exact"]
     assert "numpy" in record["versions"]
     json.dumps(record, allow_nan=False)
 

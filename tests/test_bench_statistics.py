@@ -81,6 +81,14 @@ def test_one_sided_tests():
     assert min(c.p_value for c in reverse) > 0.99
 
 
+def test_samples_without_spread_are_told_apart_by_their_means():
+    constant = {"a": np.array([1.0, 2.0, 3.0]), "b": np.array([2.0, 3.0, 4.0])}
+    assert statistics.one_sided_tests("a", constant)[0].p_value == 0.0
+    assert statistics.one_sided_tests("b", constant)[0].p_value == 1.0
+    flat = {"a": np.zeros(3), "b": np.ones(3)}
+    assert statistics.one_sided_tests("a", flat, paired=False)[0].p_value == 0.0
+
+
 def test_normality():
     rng = np.random.default_rng(0)
     assert statistics.is_normal(rng.normal(3.0, 2.0, 200))

@@ -11,10 +11,15 @@ from augury._errors import UnsupportedError
 
 Metric = Literal["cumulative regret", "simple regret", "best value", "detection rate"]
 METRICS = ("cumulative regret", "simple regret", "best value", "detection rate")
-KEYS = {"paper", "title", "metric", "repeats", "design", "note", "pick", "published"}
+Pick = Literal["best at the end", "cumulative regret over the last half"]
+PICKS = ("best at the end", "cumulative regret over the last half")
+Measure = Literal["cumulative regret", "simple regret", "best value", "seconds"]
+MEASURES = ("cumulative regret", "simple regret", "best value", "seconds")
+KEYS = {"paper", "title", "metric", "repeats", "design", "note", "pick", "published", "claims"}
 KEYS |= {"quick", "tasks", "methods"}
 QUICK_KEYS = {"repeats", "iterations", "problems", "methods", "defaults"}
 TASK_KEYS = {"problem", "initial", "iterations", "batch", "wrap"}
+CLAIM_KEYS = {"text", "better", "than", "measure", "problems", "comparable", "carried_over"}
 
 
 @dataclass(frozen=True)
@@ -54,6 +59,19 @@ class Method:
 
 
 @dataclass(frozen=True)
+class Claim:
+    """What the paper says, in words and in a form that results can confirm or contradict."""
+
+    text: str
+    better: str  # a method, or the group of a grid
+    than: tuple[str, ...]
+    measure: Measure
+    problems: tuple[str, ...] = ()  # all if empty
+    comparable: bool = False  # whether "comparable" is all that the paper says
+    carried_over: bool = False  # to methods of which the paper says nothing
+
+
+@dataclass(frozen=True)
 class Experiment:
     """One figure or table of a paper."""
 
@@ -66,8 +84,9 @@ class Experiment:
     methods: tuple[Method, ...]
     design: Literal["sobol", "random"] = "sobol"
     note: str = ""
-    pick: str = ""  # how the paper picks among a grid of settings
+    pick: Pick = "best at the end"  # how the paper picks among a grid of settings
     published: Mapping[str, Any] = field(default_factory=dict)  # numbers that the paper prints
+    claims: tuple[Claim, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -105,6 +124,8 @@ def read_experiment(path: Path, *, quick: bool = False) -> Experiment:
             raise _wrong(path, f"{key!r}; got none")
     if content["metric"] not in METRICS:
         raise _wrong(path, f"a metric of {', '.join(METRICS)}; got {content['metric']!r}")
+    if content.get("pick", PICKS[0]) not in PICKS:
+        raise _wrong(path, f"a pick of {', '.join(PICKS)}; got {content['pick']!r}")
     experiment = Experiment(
         name=path.stem,
         paper=content["paper"],
@@ -115,8 +136,9 @@ def read_experiment(path: Path, *, quick: bool = False) -> Experiment:
         methods=tuple(itertools.chain.from_iterable(_methods(path, m) for m in content["methods"])),
         design=content.get("design", "sobol"),
         note=content.get("note", ""),
-        pick=content.get("pick", ""),
+        pick=content.get("pick", PICKS[0]),
         published=content.get("published", {}),
+        claims=tuple(_claim(path, item) for item in content.get("claims", ())),
     )
     for what, names in (
         ("methods", [method.name for method in experiment.methods]),
@@ -124,6 +146,7 @@ def read_experiment(path: Path, *, quick: bool = False) -> Experiment:
     ):
         if len(set(names)) < len(names):
             raise _wrong(path, f"{what} of different names; got {', '.join(names)}")
+    _check_claims(path, experiment)
     return _quick(path, experiment, content["quick"]) if quick else experiment
 
 
@@ -138,6 +161,30 @@ def _task(path: Path, item: Mapping[str, Any]) -> Task:
         if key not in item:
             raise _wrong(path, f"tasks with {key!r}; got {dict(item)}")
     return Task(**{**item, "wrap": tuple(item.get("wrap", ()))})
+
+
+def _claim(path: Path, item: Mapping[str, Any]) -> Claim:
+    _only(path, item, CLAIM_KEYS, "a claim")
+    for key in ("text", "better", "than", "measure"):
+        if key not in item:
+            raise _wrong(path, f"claims with {key!r}; got {dict(item)}")
+    if item["measure"] not in MEASURES:
+        raise _wrong(path, f"claims with a measure of {', '.join(MEASURES)}; got {item['measure']!r}")
+    than = (item["than"],) if isinstance(item["than"], str) else tuple(item["than"])
+    return Claim(**{**item, "than": than, "problems": tuple(item.get("problems", ()))})
+
+
+def _check_claims(path: Path, experiment: Experiment) -> None:
+    methods = {name for method in experiment.methods for name in (method.name, method.group)}
+    problems = {name for task in experiment.tasks for name in (task.problem, task.label)}
+    for claim in experiment.claims:
+        for what, known, named in (
+            ("methods", methods, {claim.better, *claim.than}),
+            ("problems", problems, set(claim.problems)),
+        ):
+            if not named <= known:
+                unknown = ", ".join(sorted(named - known))
+                raise _wrong(path, f"claims about {what} of the file; got {unknown}")
 
 
 def _methods(path: Path, item: Mapping[str, Any]) -> Iterator[Method]:

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from tqdm import tqdm
 
 from augury import __version__
@@ -36,10 +37,11 @@ from augury.bench.wrappers import wrapper
 from augury.space import Pool
 
 DIGITS = 8  # significant, of the values in a line of results
-STRETCHES = 20  # of a run, for each of which the seconds per suggestion are kept
+STRETCHES = 20  # of a run, for each of which the seconds per suggestion and the memory are kept
 PACKAGES = ("jax", "numpy", "scipy")
 
 Record = dict[str, Any]
+FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -177,7 +179,8 @@ def _play(job: Job, problem: Problem, method: Driver, journal: Journal) -> None:
         asked = list(method.ask(min(task.batch, left)))
         seconds = round((time.perf_counter() - started) / len(asked), 6)
         batch = [{"number": p.number, "params": dict(p.params), **_noted(p.info)} for p in asked]
-        journal.append({"ask": batch, "seconds": seconds})  # one line: half a batch would go on otherwise
+        # one line: half a batch would go on otherwise
+        journal.append({"ask": batch, "seconds": seconds, "peak_mib": _peak_mib()})
 
 
 def _noted(info: Mapping[str, Any]) -> dict[str, Any]:
@@ -235,14 +238,17 @@ def _record(job: Job, problem: Problem, lines: Sequence[Mapping[str, Any]]) -> R
         "suggestions": len(asked),
         "seconds": _medians([seconds for _, seconds in asked]),
         "peak_mib": _peak_mib(),
+        "memory": _running_peaks(lines),
+        "direction": problem.direction,
+        "optimum": problem.optimum,
+        "exact": problem.optimum is not None and problem.exact,
         "versions": {"augury": __version__} | {n: importlib.metadata.version(n) for n in PACKAGES},
         "commit": _commit(),
     }
     if problem.observe is not None:
         observed = (line["value"] for line in evaluations)
         record["observed"] = [None if v is None else float(f"{v:.{DIGITS}g}") for v in observed]
-    peaks = (point.get("peak_mib") or 0 for point, _ in asked)
-    record["peak_mib"] = max(record["peak_mib"], *peaks, 0)
+    record["peak_mib"] = max(record["peak_mib"], *record["memory"], 0)
     etas = [point["eta"] for point, _ in asked if "eta" in point]
     if etas:
         record["eta"] = float(f"{np.mean(etas):.5g}")
@@ -259,8 +265,22 @@ def _best(problem: Problem, points: Sequence[Mapping[str, Any]], values: Sequenc
 
 def _medians(seconds: Sequence[float]) -> list[float]:
     """The median over each of at most STRETCHES equal stretches of a run."""
-    stretches = np.array_split(np.array(seconds), min(STRETCHES, len(seconds)) or 1)
-    return [float(f"{np.median(part):.3g}") for part in stretches if len(part)]
+    return [float(f"{np.median(part):.3g}") for part in _stretches(seconds)]
+
+
+def _running_peaks(lines: Sequence[Mapping[str, Any]]) -> list[int]:
+    """The most memory occupied up to the end of each stretch, by this process and the peer's."""
+    peaks = [
+        max(line.get("peak_mib", 0), *((point.get("peak_mib") or 0) for point in line["ask"]))
+        for line in lines
+        for _ in line.get("ask", ())
+    ]
+    return [int(part[-1]) for part in _stretches(np.maximum.accumulate(peaks) if peaks else ())]
+
+
+def _stretches(numbers: Sequence[float] | FloatArray) -> list[FloatArray]:
+    parts = np.array_split(np.asarray(numbers, dtype=np.float64), min(STRETCHES, len(numbers)) or 1)
+    return [part for part in parts if len(part)]
 
 
 def _reset_peak_memory() -> None:

@@ -9,13 +9,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 from jaxtyping import Float
 from scipy import stats
 
 from augury._errors import DataError
 
 Direction = Literal["minimize", "maximize"]
+Array = npt.NDArray[np.float64]
 Curves = Float[np.ndarray, "seeds evaluations"]
+Optimum = float | Float[np.ndarray, "seeds 1"]
 
 
 def best_so_far(values: Curves, direction: Direction) -> Curves:
@@ -26,18 +29,18 @@ def best_so_far(values: Curves, direction: Direction) -> Curves:
     return np.where(np.isinf(best), np.nan, best)
 
 
-def instant_regret(values: Curves, optimum: float, direction: Direction) -> Curves:
+def instant_regret(values: Curves, optimum: Optimum, direction: Direction) -> Curves:
     """|f(x_t) − f*|, on the right side of it."""
     return values - optimum if direction == "minimize" else optimum - values
 
 
-def simple_regret(values: Curves, optimum: float, direction: Direction) -> Curves:
+def simple_regret(values: Curves, optimum: Optimum, direction: Direction) -> Curves:
     """The regret of the best point up to each evaluation."""
     return instant_regret(best_so_far(values, direction), optimum, direction)
 
 
 def cumulative_regret(
-    values: Curves, optimum: float, direction: Direction, *, skip: int = 0, batch: int = 1
+    values: Curves, optimum: Optimum, direction: Direction, *, skip: int = 0, batch: int = 1
 ) -> Curves:
     """Σ of the regret over the evaluations after the first `skip`, a failure counting as the worst.
 
@@ -126,12 +129,7 @@ def one_sided_tests(
         if name == method:
             continue
         other = np.asarray(other, dtype=np.float64)
-        if len(own) < 2 or np.array_equal(own, other):
-            p = 1.0
-        elif paired:
-            p = float(stats.ttest_rel(own, other, alternative="less").pvalue)
-        else:
-            p = float(stats.ttest_ind(own, other, alternative="less").pvalue)
+        p = _t_test(own, other, paired=paired)
         rows.append((name, p, is_normal(own) and is_normal(other)))
     adjusted = benjamini_hochberg([p for _, p, _ in rows])
     return [
@@ -140,15 +138,33 @@ def one_sided_tests(
     ]
 
 
+def _t_test(own: Array, other: Array, *, paired: bool) -> float:
+    """The p-value that `own` is lower; samples without spread are told apart by their means alone."""
+    if len(own) < 2 or np.array_equal(own, other):
+        return 1.0
+    spread = np.ptp(own - other) if paired else max(np.ptp(own), np.ptp(other))
+    scale = max(float(np.abs(own).max()), float(np.abs(other).max()))
+    if spread <= 1e-12 * scale:
+        return 0.0 if own.mean() < other.mean() else 1.0
+    if paired:
+        return float(stats.ttest_rel(own, other, alternative="less").pvalue)
+    return float(stats.ttest_ind(own, other, alternative="less").pvalue)
+
+
 def is_normal(numbers: Float[np.ndarray, " seeds"], alpha: float = 0.05) -> bool:
-    """Whether Kolmogorov–Smirnov does not reject a normal of the sample's mean and deviation.
+    """Whether Kolmogorov–Smirnov does not reject a normal of the sample's mean and deviation."""
+    return normality(numbers) > alpha
+
+
+def normality(numbers: Float[np.ndarray, " seeds"]) -> float:
+    """The p-value of Kolmogorov–Smirnov for a normal of the sample's mean and deviation; 0 without one.
 
     With estimated parameters the test is lenient; it is the papers' own.
     """
     spread = float(np.std(numbers, ddof=1)) if len(numbers) > 1 else 0.0
     if spread == 0.0:
-        return False
-    return bool(stats.kstest((numbers - np.mean(numbers)) / spread, "norm").pvalue > alpha)
+        return 0.0
+    return float(stats.kstest((numbers - np.mean(numbers)) / spread, "norm").pvalue)
 
 
 def benjamini_hochberg(p_values: Sequence[float]) -> Float[np.ndarray, " tests"]:

@@ -35,7 +35,14 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--workers", type=int, help="processes (default: one per core)")
     run.add_argument("--repeats", type=int, help="other than the experiment's")
     run.add_argument("--results", default="results", help="folder for results (default: results)")
-    for command in (listing, run):
+    report = bench.add_parser("report", help="write results as an HTML and a Markdown page")
+    report.add_argument(
+        "names", nargs="*", metavar="name", help="experiments (default: all with results)"
+    )
+    report.add_argument("--quick", action="store_true", help="of the small variants")
+    report.add_argument("--results", default="results", help="folder of results (default: results)")
+    report.add_argument("--out", help="path of the pages without .html and .md (default: RESULTS/report)")
+    for command in (listing, run, report):
         command.add_argument("--experiments", default="experiments", help="folder of TOML files")
     return top
 
@@ -55,6 +62,12 @@ def _bench(options: argparse.Namespace) -> int:
             repeats=options.repeats,
         )
         return int(failures > 0)
+    if options.bench == "report":
+        from augury.cli.report import report
+
+        folders = Path(options.experiments), Path(options.results)
+        out = Path(options.out) if options.out else folders[1] / "report"
+        return report(options.names, *folders, out, quick=options.quick)
     if options.problems:
         bench.list_problems()
     else:

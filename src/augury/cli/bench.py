@@ -1,5 +1,6 @@
 """`augury bench`: list and run the experiments."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from augury.bench.runner import read_results, run_experiment
 
 def list_experiments(folder: Path) -> None:
     """Every experiment: its runs, its title, and what is not available."""
-    found = _found(folder)
+    found = known_experiments(folder)
     width = max(map(len, found))
     for name, path in found.items():
         experiment = read_experiment(path)
@@ -38,13 +39,7 @@ def run(
     repeats: int | None,
 ) -> int:
     """Run what is not finished of some experiments; the number of runs that failed."""
-    found = _found(folder)
-    unknown = sorted(set(names) - set(found))
-    if unknown:
-        raise UnsupportedError(
-            f"an experiment must be one of {', '.join(found)}; got {', '.join(unknown)}. "
-            "augury bench list shows them."
-        )
+    found = known_experiments(folder, names)
     failures = 0
     for name in names:
         experiment = read_experiment(found[name], quick=quick)
@@ -66,11 +61,18 @@ def _run(experiment: Experiment, results: Path, workers: int | None) -> int:
     return len(outcome.failed)
 
 
-def _found(folder: Path) -> dict[str, Path]:
+def known_experiments(folder: Path, names: Sequence[str] = ()) -> dict[str, Path]:
+    """The experiments of a folder, among which all of `names` must be."""
     found = find_experiments(folder)
     if not found:
         raise UnsupportedError(
             f"the folder of experiments must hold TOML files; got none in {folder}. "
             "Run it where the project's experiments/ is, or name a folder with --experiments."
+        )
+    unknown = sorted(set(names) - set(found))
+    if unknown:
+        raise UnsupportedError(
+            f"an experiment must be one of {', '.join(found)}; got {', '.join(unknown)}. "
+            "augury bench list shows them."
         )
     return found

@@ -1,0 +1,1 @@
+"""The report of experiments: results gathered into plain data, and written as HTML and Markdown."""

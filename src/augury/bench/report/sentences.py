@@ -1,0 +1,139 @@
+"""What the numbers say, in plain sentences that follow from them by rule."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from augury.bench.report.comparing import cliques
+from augury.bench.report.model import ExperimentReport, MethodRow
+from augury.bench.report.numbers import joined, mean_error, p_value, tidy
+from augury.bench.report.runs import Runs
+from augury.bench.statistics import Comparison, Ranks
+
+LEVEL = 0.05
+
+
+def subtitle(reports: Sequence[ExperimentReport]) -> str:
+    """How much the report is about."""
+    runs = sum(report.used for report in reports)
+    papers = len({report.paper for report in reports})
+    return (
+        f"{len(reports)} experiment{'s' * (len(reports) != 1)} of {papers} paper{'s' * (papers != 1)}, "
+        f"{runs} runs. All values are noise-free; in every repeat all methods start from the same points."
+    )
+
+
+def quoted(names: Sequence[str]) -> list[str]:
+    """Names between backticks."""
+    return [f"`{name}`" for name in names]
+
+
+def winner(
+    label: str, measure: str, lower: bool, rows: Sequence[MethodRow], tests: Sequence[Comparison]
+) -> str | None:
+    """Which method is best on a problem, which is next, and what can be told apart."""
+    ranked = [row for row in rows if not np.isnan(row.rank) and not np.isnan(row.final.mean)]
+    ranked.sort(key=lambda row: row.final.mean if lower else -row.final.mean)
+    if len(ranked) < 2:
+        return None
+    best, second = ranked[:2]
+    most = "lowest" if lower else "highest"
+    text = (
+        f"On `{label}`, `{best.name}` has the {most} {measure} ({mean_error(best.final)}); "
+        f"next is `{second.name}` ({mean_error(second.final)})"
+    )
+    if "regret" in measure and best.final.mean > 0.0 and len(ranked) > 2:
+        last = ranked[-1]
+        factor = last.final.mean / best.final.mean
+        text += f", and the highest is that of `{last.name}`, {tidy(factor, 2)} times as much"
+    text += "."
+    return f"{text} {_tested(best.name, lower, tests)}"
+
+
+def _tested(best: str, lower: bool, tests: Sequence[Comparison]) -> str:
+    if not tests:
+        return "With fewer than two common seeds nothing can be tested."
+    beaten = [test for test in tests if test.adjusted < LEVEL]
+    word = "lower" if lower else "higher"
+    others = f"{len(tests)} other method{'s' * (len(tests) > 1)}"
+    count = "none of" if not beaten else str(len(beaten)) + " of"
+    than = f"all {others}" if len(beaten) == len(tests) > 1 else f"{count} the {others}"
+    head = f"It is significantly {word} than {than}"
+    if tests[0].better != best:  # means over all runs and over the common seeds may differ
+        head = f"On the common seeds `{tests[0].better}` is best, significantly {word} than {than}"
+    doubtful = sum(not test.normal for test in tests)
+    if doubtful:
+        return f"{head}; {doubtful} of these tests {_have(doubtful)} a sample that is not normal."
+    return f"{head}."
+
+
+def _have(count: int) -> str:
+    return "has" if count == 1 else "have"
+
+
+def ranking(ranks: Ranks | None, measure: str) -> str | None:
+    """Who ranks best over the problems, and from whom that can be told apart."""
+    if ranks is None:
+        return None
+    best = min(ranks.mean, key=lambda name: ranks.mean[name])
+    text = (
+        f"Over {ranks.problems} problems, `{best}` has the best mean rank by {measure} "
+        f"({ranks.mean[best]:.2f} among {len(ranks.mean)} methods)"
+    )
+    if not np.isnan(ranks.p_value):
+        verdict = "differ" if ranks.p_value < LEVEL else "cannot be told apart as a whole"
+        text += f"; the methods {verdict} (Friedman's p {_equals(ranks.p_value)})"
+    near = next((clique for clique in cliques(ranks) if best in clique), [best])
+    others = [name for name in near if name != best]
+    difference = f"the critical difference of {tidy(ranks.critical_difference)} (Nemenyi, 5 %)"
+    if len(others) == len(ranks.mean) - 1:
+        return f"{text}. No other mean rank is beyond {difference}."
+    if others:
+        return f"{text}. Within {difference} of it: {joined(quoted(others))}."
+    return f"{text}. All others are beyond {difference}."
+
+
+def _equals(p: float) -> str:
+    text = p_value(p)
+    return text if text.startswith("<") else f"= {text}"
+
+
+def coverage(used: int, expected: int, few: Mapping[str, Sequence[str]]) -> list[str]:
+    """Which runs are missing."""
+    text = []
+    if used < expected:
+        text.append(
+            f"{used} of {expected} runs are there; what follows is about these. "
+            "Ranks and tests use the seeds that all compared methods have."
+        )
+    for label, names in few.items():
+        text.append(
+            f"On `{label}`, {joined(quoted(names))} {'has' if len(names) == 1 else 'have'} too few runs "
+            "to be compared."
+        )
+    return text
+
+
+def optimum_remark(runs: Sequence[Runs]) -> str:
+    """What regret is taken against, and whether runs beat it."""
+    optimum = np.concatenate([r.optimum for r in runs])
+    if np.isnan(optimum).any():
+        way = "smallest" if runs[0].direction == "minimize" else "largest"
+        return f"The optimum is not known: shown is the best value, the {way}."
+    different = len(np.unique(optimum)) > 1
+    exact = all(r.exact for r in runs)
+    what = "optimum" if exact else "best known value"
+    if different:
+        text = f"Regret is against each run's own {what}."
+    else:
+        text = f"Regret is against the {what}, {tidy(float(optimum[0]), 6)}."
+    sign = 1.0 if runs[0].direction == "minimize" else -1.0
+    beyond = sum(
+        int(np.nanmin(sign * row) < sign * best - 1e-9 * max(1.0, abs(best)))
+        for r in runs
+        for row, best in zip(r.values, r.optimum, strict=True)
+        if not np.isnan(row).all()
+    )
+    if beyond:
+        text += f" {beyond} runs found a better one; their regret is negative."
+    return text

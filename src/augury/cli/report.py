@@ -1,0 +1,42 @@
+"""`augury bench report`: the results of experiments as two pages."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from augury.bench.experiment import read_experiment
+from augury.bench.report import html, markdown
+from augury.bench.report.gathering import build_report
+from augury.bench.report.model import ExperimentReport
+from augury.bench.runner import read_results
+from augury.cli.bench import known_experiments
+
+
+def report(names: Sequence[str], experiments: Path, results: Path, out: Path, *, quick: bool) -> int:
+    """Write the pages of some experiments, or of all that have results; the exit status."""
+    found = known_experiments(experiments, names)
+    reports = []
+    for name in names or found:
+        whole = read_experiment(found[name])
+        experiment = read_experiment(found[name], quick=True) if quick else whole
+        records = read_results(results, experiment.name)
+        gathered = build_report(experiment, records, whole if quick else None) if records else None
+        if gathered is not None and gathered.used:
+            reports.append(gathered)
+            print(_line(gathered))
+        elif names:
+            print(f"{experiment.name}: no results in {results}. augury bench run {name} makes them.")
+    if not reports:
+        print(f"No results in {results}, so no report. augury bench run makes some.")
+        return 1
+    out.parent.mkdir(parents=True, exist_ok=True)
+    pages = {".html": html.page(reports), ".md": markdown.page(reports, curves=f"{out.name}.html")}
+    for suffix, content in pages.items():
+        path = out.with_name(out.name + suffix)
+        path.write_text(content, encoding="utf-8")
+        print(path)
+    return 0
+
+
+def _line(gathered: ExperimentReport) -> str:
+    text = f"{gathered.name}: {gathered.used} runs used, {gathered.missing} missing"
+    return f"{text}, {len(gathered.unavailable)} methods not available" if gathered.unavailable else text
