@@ -522,3 +522,19 @@ def test_records_without_a_direction_take_it_from_the_problem():
     expected = np.mean([sum(row[2:]) for row in A]) - 3 * 0.39788736
     assert rows_of(report)["good"].final.mean == pytest.approx(expected)
     assert method("x").group == "x"
+
+
+def test_peers_run_beside_any_experiment_and_are_in_its_report(folders, capsys, tmp_path):
+    text = TEXT.replace(
+        '{ name = "random", algorithm = "random" }', '{ name = "worse", algorithm = "random" }'
+    )
+    (tmp_path / "beside.toml").write_text(text, encoding="utf-8")
+    where, results = folders
+    wanted = ["bench", "run", "beside", "--repeats", "1", "--workers", "1", *where]
+    assert main([*wanted, "--peers", "random"]) == 0
+    assert "beside: 3 runs made" in capsys.readouterr().out
+    assert main(["bench", "report", "beside", *where]) == 0
+    page = (results / "report.md").read_text(encoding="utf-8")
+    assert all(f"| `{name}` | " in page for name in ("good", "worse", "random"))
+    assert main([*wanted, "--peers", "optuna-tpe", "nobody"]) == 1
+    assert "a peer must be one of random, optuna-tpe" in capsys.readouterr().err

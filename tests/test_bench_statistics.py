@@ -24,9 +24,12 @@ def test_regrets_by_hand():
     np.testing.assert_array_equal(
         statistics.simple_regret(VALUES[:1], 6.0, "maximize"), [[1, 1, 1, 1, 1]]
     )
-    # a failure counts as the worst regret of its run after the initial design
+    # a failure counts as the worst regret of its run, initial design included
     cumulative = statistics.cumulative_regret(VALUES, 1.0, "minimize", skip=1)
-    np.testing.assert_array_equal(cumulative, [[2, 5, 8, 8], [5, 6, 7, 9]])
+    np.testing.assert_array_equal(cumulative, [[2, 6, 9, 9], [5, 6, 7, 9]])
+    hopeless = np.array([[3.0, np.nan, np.nan], [np.nan, np.nan, np.nan]])
+    cumulative = statistics.cumulative_regret(hopeless, 1.0, "minimize", skip=1)
+    np.testing.assert_array_equal(cumulative, [[2, 4], [np.nan, np.nan]])
     in_batches = statistics.cumulative_regret(VALUES, 1.0, "minimize", skip=1, batch=2)
     np.testing.assert_array_equal(in_batches, [[2, 2], [1, 2]])
 

@@ -42,13 +42,17 @@ def simple_regret(values: Curves, optimum: Optimum, direction: Direction) -> Cur
 def cumulative_regret(
     values: Curves, optimum: Optimum, direction: Direction, *, skip: int = 0, batch: int = 1
 ) -> Curves:
-    """Σ of the regret over the evaluations after the first `skip`, a failure counting as the worst.
+    """Σ of the regret over the evaluations after the first `skip`.
+
+    A failure counts as the worst of its run, the first `skip` evaluations included; a run without a
+    success is NaN.
 
     With `batch`, one entry per iteration, whose regret is that of the batch's best point.
     """
-    regret = instant_regret(values, optimum, direction)[:, skip:]
-    worst = np.nanmax(regret, axis=-1, keepdims=True, initial=0.0)
-    regret = np.where(np.isnan(regret), worst, regret)
+    regret = instant_regret(values, optimum, direction)
+    worst = np.where(np.isnan(regret), -np.inf, regret).max(axis=-1, keepdims=True, initial=-np.inf)
+    worst = np.where(np.isinf(worst), np.nan, worst)
+    regret = np.where(np.isnan(regret), worst, regret)[:, skip:]
     if batch > 1:
         whole = regret.shape[-1] // batch * batch
         regret = regret[:, :whole].reshape(len(regret), -1, batch).min(axis=-1)

@@ -35,6 +35,9 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--workers", type=int, help="processes (default: one per core)")
     run.add_argument("--repeats", type=int, help="other than the experiment's")
     run.add_argument("--results", default="results", help="folder for results (default: results)")
+    run.add_argument(
+        "--peers", nargs="*", metavar="peer", help="run other libraries beside (default: all of them)"
+    )
     report = bench.add_parser("report", help="write results as an HTML and a Markdown page")
     report.add_argument(
         "names", nargs="*", metavar="name", help="experiments (default: all with results)"
@@ -60,6 +63,7 @@ def _bench(options: argparse.Namespace) -> int:
             quick=options.quick,
             workers=options.workers,
             repeats=options.repeats,
+            peers=options.peers,
         )
         return int(failures > 0)
     if options.bench == "report":

@@ -1,12 +1,13 @@
 """`augury bench`: list and run the experiments."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from augury._errors import UnsupportedError
-from augury.bench.experiment import Experiment, find_experiments, jobs, read_experiment
+from augury.bench.experiment import Experiment, Method, find_experiments, jobs, read_experiment
 from augury.bench.methods import available
+from augury.bench.peers import PEERS
 from augury.bench.problems import problems
 from augury.bench.runner import read_results, run_experiment
 
@@ -37,6 +38,7 @@ def run(
     quick: bool,
     workers: int | None,
     repeats: int | None,
+    peers: list[str] | None = None,
 ) -> int:
     """Run what is not finished of some experiments; the number of runs that failed."""
     found = known_experiments(folder, names)
@@ -45,8 +47,22 @@ def run(
         experiment = read_experiment(found[name], quick=quick)
         if repeats is not None:
             experiment = replace(experiment, repeats=repeats)
+        if peers is not None:
+            experiment = with_peers(experiment, peers or list(PEERS))
         failures += _run(experiment, results, workers)
     return failures
+
+
+def with_peers(experiment: Experiment, names: Iterable[str]) -> Experiment:
+    """The experiment with other libraries as further methods, with their own default settings."""
+    known = {method.name for method in experiment.methods}
+    unknown = sorted(set(names) - set(PEERS))
+    if unknown:
+        raise UnsupportedError(
+            f"a peer must be one of {', '.join(PEERS)}; got {', '.join(unknown)}. Use these names."
+        )
+    more = [Method(name, {"peer": name}, name) for name in PEERS if name in names and name not in known]
+    return replace(experiment, methods=(*experiment.methods, *more))
 
 
 def _run(experiment: Experiment, results: Path, workers: int | None) -> int:

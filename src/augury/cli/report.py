@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from augury.bench.experiment import read_experiment
+from augury.bench.peers import PEERS
 from augury.bench.report import html, markdown
 from augury.bench.report.gathering import build_report
 from augury.bench.report.model import ExperimentReport
 from augury.bench.runner import read_results
-from augury.cli.bench import known_experiments
+from augury.cli.bench import known_experiments, with_peers
 
 
 def report(names: Sequence[str], experiments: Path, results: Path, out: Path, *, quick: bool) -> int:
@@ -19,6 +20,8 @@ def report(names: Sequence[str], experiments: Path, results: Path, out: Path, *,
         whole = read_experiment(found[name])
         experiment = read_experiment(found[name], quick=True) if quick else whole
         records = read_results(results, experiment.name)
+        peers = {record["method"] for record in records} & set(PEERS)
+        experiment = with_peers(experiment, peers)
         gathered = build_report(experiment, records, whole if quick else None) if records else None
         if gathered is not None and gathered.used:
             reports.append(gathered)
