@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from problems import Array
+Array = NDArray[np.float64]
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results"

@@ -20,8 +20,7 @@ import time
 import warnings
 from collections.abc import Callable
 
-from common import DIMENSION, HALF_WIDTH, NAMES, observations, parameters
-from problems import Array
+from common import DIMENSION, HALF_WIDTH, NAMES, Array, observations, parameters
 
 Parts = dict[str, float]
 Suggest = Callable[[], Parts]  # what is timed; it returns the seconds of its parts, where known

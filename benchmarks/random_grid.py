@@ -1,31 +1,21 @@
-"""The random-grid paper's experiment with Augury's GP and maximizers.
+"""The random-grid paper's comparison of solvers, with the paper's model and with Augury's, side by side.
 
-The same six functions, initial designs and iterations as in random_grid_paper.py (section 5.1 of
-"Bayesian Optimization with Inexact Acquisition: Is Random Grid Search Sufficient?"), UCB with
-β_t = √log(t + 2) and t from 1, but Augury's default Gaussian process (Matérn 5/2 with one lengthscale per
-input, standardized outputs, all hyper-parameters learnt) and its solvers, which use exact gradients:
+The paper's own GP and solvers are run by random_grid_paper.py. Augury's are those of the experiment
+random-grid-synthetic (`augury bench run random-grid-synthetic`): the same six functions, initial designs
+and iterations, UCB with β_t = √log(t + 2), the default Gaussian process, and exact gradients:
 
-* random-grid: the best of 100·t uniform points;
-* multistart: L-BFGS from the best 8 of 512 points, a quarter of them around the best so far (the
-  default);
-* multistart-fresh: L-BFGS from 10 uniform points, as in the paper;
-* nelder-mead, cg: simplex and conjugate gradients from 10 uniform points, as in the paper;
-* gradient: 500 projected Adam steps from 10 uniform points (only when asked for).
+* uniform: the best of 100·t uniform points;
+* default: L-BFGS from the best 8 of 512 points, a quarter of them around the best so far;
+* lbfgs, nelder-mead, cg: from 10 uniform points, as in the paper.
 
-All solvers of a repeat share the initial design (scrambled Sobol points); this is checked. Seconds per
-suggestion are those of fit and choice; the estimate of the accuracy η has its own. Suggestions during
-which a program was compiled are left out of the seconds and of nothing else.
-
-Run with `python benchmarks/random_grid.py --seeds 5`; an interrupted run continues where it stopped.
-`--table` prints the results, `--both` the paper's too, `--write-doc` puts both into docs/random-grid.md.
+Run with `python benchmarks/random_grid.py`, which prints both tables and a sentence per function;
+`--write-doc` puts them into docs/random-grid.md.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
-import time
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -33,96 +23,43 @@ from typing import Any
 import numpy as np
 
 import random_grid_paper as paper
-from augury import Algorithm, Float, Optimizer, Space, Trial
-from augury.maximizers import Gradient, Maximizer, MultiStart, NelderMead, RandomGrid
-from augury.policies import UCB
-from augury.policies.schedules import SqrtLog
-from augury.surrogates import GaussianProcess
-from common import DOCS, RESULTS, Compilations, markdown, put
-from problems import PROBLEMS, Problem
-from random_grid_paper import CURVE_SEEDS, keep, read, significant, unfinished
+from augury.bench.runner import read_results
+from augury.bench.statistics import cumulative_regret, simple_regret
+from common import DOCS, markdown, put
+from problems import EXPERIMENT, PROBLEMS
 
 PAGE = DOCS / "random-grid.md"
-DEFAULT_OUT = RESULTS / "random_grid.jsonl"
-SOLVERS: dict[str, Maximizer] = {
-    "random-grid": RandomGrid(c=100.0, a=1.0),
-    "multistart": MultiStart(),
-    "multistart-fresh": MultiStart(raw=1, starts=10, fresh=True),
-    "nelder-mead": NelderMead(starts=10),
-    "cg": MultiStart(raw=1, starts=10, fresh=True, method="cg"),
-    "gradient": Gradient(),
-}
-DEFAULT_SOLVERS = [name for name in SOLVERS if name != "gradient"]
-GRIDS = ("grid", "random-grid")  # the names of grid search in the two experiments
-PARTS = ("fit", "choose", "eta")
+FOLDER = EXPERIMENT.parents[1] / "results"
+SOLVERS = ("uniform", "default", "lbfgs", "nelder-mead", "cg")
+GRIDS = ("grid", "uniform")  # the names of grid search in the two experiments
 
 Record = dict[str, Any]
 
 
-def run(problem: Problem, solver: str, seed: int, iterations: int, compilations: Compilations) -> Record:
-    """One repeat of the experiment."""
-    names = [f"x{i}" for i in range(problem.dimension)]
-    bounds = zip(problem.lower.tolist(), problem.upper.tolist(), strict=True)
-    optimizer = Optimizer(
-        Space({name: Float(low, high) for name, (low, high) in zip(names, bounds, strict=True)}),
-        Algorithm(GaussianProcess(), UCB(beta=SqrtLog()), SOLVERS[solver]),
-        direction="maximize",
-        seed=seed,
-        initial=("sobol", problem.initial),
-    )
-
-    def evaluate(trial: Trial) -> float:
-        value = float(problem.function([trial.params[name] for name in names]))
-        optimizer.tell(trial, value)
-        return -value
-
-    initial = [optimizer.ask() for _ in range(problem.initial)]
-    design = zlib.crc32(np.array([[t.params[name] for name in names] for t in initial]).tobytes())
-    initial_regrets = [evaluate(trial) for trial in initial]
-    regrets: list[float] = []
-    etas: list[float] = []
-    seconds: list[list[float]] = []
-    started = time.perf_counter()
-    for _ in range(iterations):
-        compiled = compilations.count
-        trial = optimizer.ask()
-        if compilations.count == compiled:
-            seconds.append([trial.info["seconds"][part] for part in PARTS])
-        etas.append(trial.info["eta"])
-        regrets.append(evaluate(trial))
-    loop_seconds = time.perf_counter() - started
-    fit, choose, eta = np.mean(seconds, axis=0) if seconds else np.full(len(PARTS), math.nan)
-    record: Record = {
-        "problem": problem.name,
-        "solver": solver,
-        "seed": seed,
-        "design": design,
-        "iterations": iterations,
-        "cumulative_regret": significant(sum(regrets), 8),
-        "simple_regret": significant(min(regrets + initial_regrets), 8),
-        "initial_regret": significant(min(initial_regrets), 8),
-        "loop_seconds": significant(loop_seconds),
-        "timed_suggestions": len(seconds),
-        "suggestion_seconds": significant(float(fit + choose)),
-        "fit_seconds": significant(float(fit)),
-        "choose_seconds": significant(float(choose)),
-        "eta_seconds": significant(float(eta)),
-        "mean_eta": significant(float(np.mean(etas)), 6),
-        "accumulated_inaccuracy": significant(optimizer.accumulated_inaccuracy, 6),
-    }
-    if seed < CURVE_SEEDS:
-        record["regret"] = [significant(value) for value in regrets]
-        record["eta"] = [round(value, 4) for value in etas]
-    return record
-
-
-def check_design(records: list[Record]) -> None:
-    """All solvers must have begun with the same points."""
-    designs: dict[tuple[str, int], int] = {}
-    for record in records:
-        repeat = (record["problem"], record["seed"])
-        if designs.setdefault(repeat, record["design"]) != record["design"]:
-            raise SystemExit(f"the initial designs of {repeat} differ between solvers")
+def ours(folder: Path) -> list[Record]:
+    """The finished runs of Augury's model, as the paper's are recorded."""
+    records = []
+    for line in read_results(folder, EXPERIMENT.stem):
+        name = line["problem"].replace("-", "")
+        if line["method"] not in SOLVERS:
+            continue
+        problem = PROBLEMS[name].problem
+        assert problem.optimum is not None
+        values = np.array([line["values"]], dtype=np.float64)
+        cumulative = cumulative_regret(values, problem.optimum, problem.direction, skip=line["initial"])
+        records.append(
+            {
+                "problem": name,
+                "solver": line["method"],
+                "seed": line["seed"],
+                "cumulative_regret": float(cumulative[0, -1]),
+                "simple_regret": float(simple_regret(values, problem.optimum, problem.direction)[0, -1]),
+                "suggestion_seconds": float(np.mean(line["seconds"])),
+                "mean_eta": line["eta"],
+                "accumulated_inaccuracy": line["inaccuracy"],
+            }
+        )
+    return records
 
 
 def mean_and_error(values: Sequence[float]) -> str:
@@ -137,15 +74,14 @@ def mean_and_error(values: Sequence[float]) -> str:
 
 def table(records: list[Record]) -> str:
     """Means over the repeats, with standard errors of the regrets."""
-    head = ("function", "solver", "repeats", "cumulative regret", "simple regret", "ms fit",
-            "ms choose", "ms η", "mean η", "M_T")  # fmt: skip
+    head = ("function", "solver", "repeats", "cumulative regret", "simple regret", "ms / suggestion",
+            "mean η", "M_T")  # fmt: skip
     rows = []
     for problem in PROBLEMS:
         for solver in SOLVERS:
             chosen = [r for r in records if (r["problem"], r["solver"]) == (problem, solver)]
             if not chosen:
                 continue
-            columns = {key: [r[key] for r in chosen] for key in chosen[0] if key.endswith("_seconds")}
             rows.append(
                 [
                     problem,
@@ -153,7 +89,7 @@ def table(records: list[Record]) -> str:
                     str(len(chosen)),
                     mean_and_error([r["cumulative_regret"] for r in chosen]),
                     mean_and_error([r["simple_regret"] for r in chosen]),
-                    *(f"{1000 * np.nanmean(columns[f'{part}_seconds']):.0f}" for part in PARTS),
+                    f"{1000 * np.mean([r['suggestion_seconds'] for r in chosen]):.0f}",
                     f"{np.mean([r['mean_eta'] for r in chosen]):.3f}",
                     f"{np.mean([r['accumulated_inaccuracy'] for r in chosen]):.1f}",
                 ]
@@ -193,13 +129,13 @@ def compare(records: list[Record], problem: str) -> str | None:
     )
 
 
-def sentences(papers: list[Record], ours: list[Record]) -> str:
+def sentences(papers: list[Record], own: list[Record]) -> str:
     """One sentence per function."""
     lines = []
     for problem in PROBLEMS:
         found = [
             f"with {setting}, {text}"
-            for setting, records in (("the paper's GP and solvers", papers), ("Augury's", ours))
+            for setting, records in (("the paper's GP and solvers", papers), ("Augury's", own))
             if (text := compare(records, problem)) is not None
         ]
         if found:
@@ -207,7 +143,7 @@ def sentences(papers: list[Record], ours: list[Record]) -> str:
     return "\n".join(lines)
 
 
-def show(papers: list[Record], ours: list[Record]) -> str:
+def show(papers: list[Record], own: list[Record]) -> str:
     """Both tables and what they say."""
     missing = "No repeat has finished; `make bench-grid` runs them."
     return "\n\n".join(
@@ -215,43 +151,23 @@ def show(papers: list[Record], ours: list[Record]) -> str:
             "### The paper's GP and solvers",
             paper.table(papers) if papers else missing,
             "### Augury's GP and solvers",
-            table(ours) if ours else missing,
+            table(own) if own else missing,
             "### Function by function",
-            sentences(papers, ours) or "There are not enough repeats to compare.",
+            sentences(papers, own) or "There are not enough repeats to compare.",
         ]
     )
 
 
 def main() -> None:
-    """Run what is not finished yet, or show the results."""
-    parser = argparse.ArgumentParser(description="The random-grid experiment with Augury.")
-    parser.add_argument("--seeds", type=int, default=5, help="repeats (default 5)")
-    parser.add_argument("--problems", nargs="+", choices=list(PROBLEMS), default=list(PROBLEMS))
-    parser.add_argument("--solvers", nargs="+", choices=list(SOLVERS), default=DEFAULT_SOLVERS)
-    parser.add_argument("--iterations", type=int, help="fewer than the paper's; use it with --out")
-    parser.add_argument("--out", type=Path, default=DEFAULT_OUT)
-    parser.add_argument("--table", action="store_true", help="print the results and stop")
-    parser.add_argument("--both", action="store_true", help="print the paper's results too and stop")
-    parser.add_argument("--write-doc", action="store_true", help="put both into docs/random-grid.md")
+    """Print the results, and put them into the page if wanted."""
+    parser = argparse.ArgumentParser(description="The random-grid comparison, the paper's and Augury's.")
+    parser.add_argument("--results", type=Path, default=FOLDER, help="of augury bench run")
+    parser.add_argument("--write-doc", action="store_true", help="put them into docs/random-grid.md")
     arguments = parser.parse_args()
-
-    records = read(arguments.out)
-    check_design(records)
-    if arguments.table:
-        print(table(records))
-    if arguments.both or arguments.write_doc:
-        text = show(read(paper.DEFAULT_OUT), records)
-        print(text)
-        if arguments.write_doc:
-            put(PAGE, "results", text)
-    if arguments.table or arguments.both or arguments.write_doc:
-        return
-    compilations = Compilations()
-    for seed, name, solver in unfinished(arguments, list(records)):
-        iterations = arguments.iterations or PROBLEMS[name].iterations
-        records.append(run(PROBLEMS[name], solver, seed, iterations, compilations))
-        check_design(records)
-        keep(arguments.out, records[-1])
+    text = show(paper.read(paper.DEFAULT_OUT), ours(arguments.results))
+    print(text)
+    if arguments.write_doc:
+        put(PAGE, "results", text)
 
 
 if __name__ == "__main__":

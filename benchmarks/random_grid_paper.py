@@ -48,7 +48,8 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import Matern
 from threadpoolctl import threadpool_limits
 
-from problems import PROBLEMS, Array, Problem
+from common import Array
+from problems import PROBLEMS, Problem
 
 SOLVERS = ("grid", "lbfgsb", "nelder-mead", "cg")
 DEFAULT_OUT = Path(__file__).parent / "results" / "random_grid_paper.jsonl"
