@@ -1,4 +1,4 @@
-"""Searches for a better value of a benchmark problem than is known: `python benchmarks/best_known.py NAME`.
+"""Searches for the best value of a benchmark problem: `python benchmarks/best_known.py NAME`.
 
 The problem's noise-free value is optimized by `gp-ei`; what is found goes into the problem's `optimum`.
 """
