@@ -14,7 +14,7 @@ import numpy as np
 
 from augury import Space
 from augury.bench import problem as bench
-from augury.bench.experiment import read_experiment
+from augury.bench.experiment_files import read_experiment
 from augury.bench.problems import problem as find
 from common import Array
 

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 import random_grid_paper as paper
-from augury.bench.runner import read_results
+from augury.bench.records import read_results
 from augury.bench.statistics import cumulative_regret, simple_regret
 from common import DOCS, markdown, put
 from problems import EXPERIMENT, PROBLEMS

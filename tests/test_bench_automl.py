@@ -3,6 +3,7 @@ import warnings
 import numpy as np
 import pytest
 
+from augury._errors import DataError
 from augury.bench import datasets, networks
 from augury.bench.problem import MissingError
 from augury.bench.problems import automl
@@ -318,10 +319,25 @@ def test_missing_files_and_packages_are_sentences(monkeypatch, tmp_path):
 
 def test_files_are_read_from_the_named_folder(monkeypatch, tmp_path):
     monkeypatch.setenv("AUGURY_DATA", str(tmp_path))
-    (tmp_path / "pima_diabetes.csv").write_text("a,b,Outcome\n1,2,0\n3,4.5,1\n")
+    path = tmp_path / "pima_diabetes.csv"
+    path.write_text("a,b,c,d,e,f,g,h,Outcome\n1,2,3,4,5,6,7,8,0\n1,2,3,4,5,6,7,8.5,1\n")
     x, y = datasets.pima("random-forest-pima")
-    assert x.tolist() == [[1, 2], [3, 4.5]]
+    assert x[:, -1].tolist() == [8, 8.5]
     assert y.tolist() == [0, 1]
+    for wrong in ("a,b,Outcome\n1,2,0\n3,4.5,1\n", "a\nx\n", "a\n"):
+        path.write_text(wrong)
+        with pytest.raises(DataError, match=r"pima_diabetes.csv must hold .*rows of 9 numbers; got"):
+            datasets.pima("random-forest-pima")
+    np.savez(tmp_path / "mnist.npz", x_train=np.zeros(3))
+    with pytest.raises(DataError, match=r"mnist.npz must hold the arrays x_train, .*; got .*y_train"):
+        datasets.mnist("cnn-mnist")
+    flat = {f"{name}_{part}": np.zeros(3) for name in "xy" for part in ("train", "test")}
+    np.savez(tmp_path / "mnist.npz", **flat)
+    with pytest.raises(DataError, match=r"x_train \(n, 28, 28\) and y_train \(n,\); got \(3,\)"):
+        datasets.mnist("cnn-mnist")
+    (tmp_path / "mnist.npz").write_bytes(b"no archive")
+    with pytest.raises(DataError, match=r"NumPy's format; got"):
+        datasets.mnist("cnn-mnist")
 
 
 def test_pooled_is_the_mean_of_squares():

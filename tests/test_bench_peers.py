@@ -144,6 +144,8 @@ def test_pools_and_wrong_specs_are_refused(drive):
         drive(kappa=1.0)
     with pytest.raises(UnsupportedError, match="kappa"):
         drive(settings={"kappa": 1.0})
+    with pytest.raises(UnsupportedError, match="settings of method 'random' must be a table; got 3"):
+        drive(settings=3)
     with pytest.raises(UnsupportedError, match="not fixed"):
         drive(space=Space(x=Int(3, 3)))
 
@@ -194,6 +196,29 @@ def test_garbage_is_not_an_answer(fake, drive, garbage):
     fake("sys.stdin.readline()", f"print({garbage!r}, flush=True)", "sys.stdin.readline()")
     with pytest.raises(PeerError, match="must answer with a JSON object"):
         drive()
+
+
+def test_an_answer_that_is_not_utf8_is_garbage(fake, drive):
+    fake("sys.stdin.readline()", "sys.stdout.buffer.write(bytes([123, 34, 255, 34, 125, 10]))")
+    with pytest.raises(PeerError, match=r"must answer with a JSON object; got .*xff"):
+        drive()
+
+
+def test_a_peer_that_hangs_is_ended(fake, drive, monkeypatch):
+    fake(*answers({"versions": {}}), "sys.stdin.readline()", "import time", "time.sleep(60)")
+    method = drive()
+    monkeypatch.setattr(peers, "ANSWER_LIMIT", 0.5)
+    with pytest.raises(PeerError, match=r"must answer within 0\.5 s"):
+        method.ask(1)
+
+
+@pytest.mark.parametrize("peak", ["12", None, {}])
+def test_memory_that_is_no_number_is_none(fake, drive, peak):
+    fake(*answers({"versions": 3}, {"points": [{"x": 0.5}], "peak_mib": peak}), "sys.stdin.readline()")
+    method = drive(space=Space(x=Float(0.0, 1.0)))
+    assert method.versions == {}
+    (asked,) = method.ask(1)
+    assert asked.info == {"peak_mib": 0}
 
 
 def test_a_torn_answer_is_a_death(fake, drive):

@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 from augury.bench import statistics
-from augury.bench.experiment import Claim, Method, Task
+from augury.bench.experiment import Claim, Method, Task, jobs
 from augury.bench.problem import MissingError
 from augury.bench.report import html, markdown, numbers, profiles, tables
 from augury.bench.report.comparing import cliques
@@ -292,8 +292,18 @@ def test_runs_of_another_length_are_left_out():
     assert (report.used, report.missing) == (5, 1)
 
 
+def test_runs_of_other_settings_are_not_used():
+    made = experiment("good", "random")
+    digest = next(jobs(made)).digest
+    fitting = runs("good", A, digest=digest) + runs("random", B)  # the latter of an older version
+    report = build_report(made, [*fitting, *runs("good", B, digest="another")])
+    assert (report.used, report.missing, report.others) == (6, 0, 3)
+    assert report.sentences[0] == "3 runs were made with other settings, and are not used."
+    assert rows_of(report)["good"].final.mean == rows_of(two_methods())["good"].final.mean
+
+
 def test_methods_that_do_not_exist_yet_are_named():
-    later = Method("later", {"algorithm": "no-such-thing"}, "later")
+    later = Method("later", {"algorithm": "sto-bnts"}, "later")
     report = build_report(experiment("good", "random", later), runs("good", A) + runs("random", B))
     assert report.missing == 0
     assert tables.not_available(report) == "Not available yet: `later`."
@@ -508,7 +518,7 @@ def test_names_and_the_path_can_be_given(folders, capsys, tmp_path):
     assert (tmp_path / "pages" / "v1.2.md").exists()
     assert main(["bench", "report", "other", *where]) == 1
     assert "No results in" in capsys.readouterr().out
-    assert main(["bench", "report", "unknown", *where]) == 1
+    assert main(["bench", "report", "unknown", *where]) == 2
     assert "must be one of other, small; got unknown" in capsys.readouterr().err
     assert main(["bench", "report", "--quick", *where]) == 1
 
@@ -536,5 +546,22 @@ def test_peers_run_beside_any_experiment_and_are_in_its_report(folders, capsys, 
     assert main(["bench", "report", "beside", *where]) == 0
     page = (results / "report.md").read_text(encoding="utf-8")
     assert all(f"| `{name}` | " in page for name in ("good", "worse", "random"))
-    assert main([*wanted, "--peers", "optuna-tpe", "nobody"]) == 1
+    assert main([*wanted, "--peers", "optuna-tpe", "nobody"]) == 2
     assert "a peer must be one of random, optuna-tpe" in capsys.readouterr().err
+
+
+def test_results_of_other_settings_only_are_told(folders, capsys, tmp_path):
+    where, results = folders
+    path = tmp_path / "small.toml"
+    path.write_text(TEXT.replace("iterations = 3", "iterations = 4"), encoding="utf-8")
+    assert main(["bench", "report", *where]) == 1
+    assert "small: 3 runs with other settings only in" in capsys.readouterr().out
+    (results / "small.jsonl").write_text('{"key": 1}\n', encoding="utf-8")
+    assert main(["bench", "report", *where]) == 2
+    assert "small.jsonl must be the results of a run; line 1" in capsys.readouterr().err
+
+
+def test_a_page_that_cannot_be_written_gets_a_sentence(folders, capsys, tmp_path):
+    where, _ = folders
+    assert main(["bench", "report", *where, "--out", str(tmp_path / "small.toml" / "page")]) == 2
+    assert "page.html must be a file that can be written; got:" in capsys.readouterr().err

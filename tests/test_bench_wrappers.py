@@ -92,6 +92,15 @@ def test_shifted_moves_the_optimum_uniformly_within_the_middle():
     assert center == {"x1": 0.0, "x2": 0.0}
 
 
+def test_two_problems_are_shifted_differently():
+    problem = PROBLEMS["ackley-2"](0)
+    places = [
+        Shifted()(replace(problem, name=name), seed).optimal for name in ("a", "b") for seed in (0, 0, 1)
+    ]
+    assert places[0] == places[1] == Shifted()(replace(problem, name="a"), 0).optimal
+    assert len({tuple(place.values()) for place in places}) == 4
+
+
 def test_shifted_is_a_translation_with_mirrors_at_the_bounds():
     seen = []
     problem = Problem(

@@ -35,7 +35,7 @@ def test_demo_prints_the_best_point_and_saves_a_plot(capsys, tmp_path):
 
 
 def test_an_error_is_one_line_on_standard_error(capsys):
-    assert main(["demo", "--algorithm", "gpei"]) == 1
+    assert main(["demo", "--algorithm", "gpei"]) == 2
     captured = capsys.readouterr()
     assert captured.err.startswith("augury: UnsupportedError: algorithm must be")
     assert captured.err.count("\n") == 1
@@ -66,7 +66,7 @@ def test_an_experiment_is_run_from_the_command_line(tmp_path, capsys):
     repeats = 2
     quick = {}
     tasks = [{ problem = "branin", initial = 2, iterations = 2 }]
-    methods = [{ name = "random", algorithm = "random" }, { name = "later", algorithm = "later" }]
+    methods = [{ name = "random", algorithm = "random" }, { name = "later", algorithm = "sto-bnts" }]
     """
     (tmp_path / "small.toml").write_text(text, encoding="utf-8")
     where = ["--experiments", str(tmp_path), "--results", str(tmp_path / "results")]
@@ -74,6 +74,19 @@ def test_an_experiment_is_run_from_the_command_line(tmp_path, capsys):
     assert "small: 2 runs made, 0 were there before." in capsys.readouterr().out
     assert main(["bench", "run", "small", *where]) == 0
     assert "small: 0 runs made, 2 were there before." in capsys.readouterr().out
-    assert main(["bench", "run", "large", *where]) == 1
+    (tmp_path / "small.toml").write_text(text.replace("iterations = 2", "iterations = 1"))
+    assert main(["bench", "run", "small", "--repeats", "1", "--workers", "1", *where]) == 0
+    printed = capsys.readouterr().out
+    assert "small: 1 runs made, 0 were there before." in printed
+    assert "2 older runs were made with other settings, and do not count" in printed
+    assert main(["bench", "run", "small", *where[:3], str(tmp_path / "small.toml")]) == 2
+    assert "must be a file that can be written" in capsys.readouterr().err
+    for option in ("--workers", "--repeats"):
+        for value in ("0", "-1", "x"):
+            with pytest.raises(SystemExit) as ended:
+                main(["bench", "run", "small", f"{option}={value}", *where])
+            assert ended.value.code == 2
+            assert "must be a whole number of at least 1" in capsys.readouterr().err
+    assert main(["bench", "run", "large", *where]) == 2
     assert "must be one of small; got large" in capsys.readouterr().err
-    assert main(["bench", "list", "--experiments", str(tmp_path / "none")]) == 1
+    assert main(["bench", "list", "--experiments", str(tmp_path / "none")]) == 2

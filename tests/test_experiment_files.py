@@ -4,10 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from augury.bench.experiment import find_experiments, jobs, read_experiment
+from augury.bench.experiment import jobs
+from augury.bench.experiment_files import find_experiments, read_experiment
 from augury.bench.methods import available
-from augury.bench.problems import problems
-from augury.bench.wrappers import wrapper
 
 FILES = find_experiments(Path(__file__).parents[1] / "experiments")
 PAPERS = {"sto-bnts", "be-greedy", "ts-rsr", "neural-bo", "random-grid"}
@@ -20,10 +19,6 @@ def test_an_experiment_names_what_exists(name, quick):
     assert experiment.paper in PAPERS
     assert name.startswith(experiment.paper)
     assert list(jobs(experiment))
-    for task in experiment.tasks:
-        assert task.problem in problems()
-        for spec in task.wrap:
-            wrapper(spec)
     for method in experiment.methods:
         reason = available(method)
-        assert reason is None or "not available" in reason or "make peers" in reason
+        assert reason is None or reason.endswith("is not available yet") or "make peers" in reason

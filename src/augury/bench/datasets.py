@@ -1,11 +1,15 @@
 """The data sets that problems learn from, with fixed splits into training and validation data."""
 
 import functools
+import warnings
+import zipfile
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from augury._errors import DataError
 from augury.bench.problem import data_file
 
 Array = npt.NDArray[Any]
@@ -44,8 +48,26 @@ def pooled(images: Array, size: int = 2) -> Array:
 
 @functools.lru_cache(maxsize=1)
 def _mnist(path: str) -> dict[str, Array]:
-    with np.load(path) as file:
-        return {name: file[name] for name in ("x_train", "y_train", "x_test", "y_test")}
+    data = arrays(path, ("x_train", "y_train", "x_test", "y_test"))
+    for part in ("train", "test"):
+        x, y = data[f"x_{part}"].shape, data[f"y_{part}"].shape
+        if len(x) != 3 or x[1:] != (28, 28) or y != x[:1]:
+            raise wrong_file(path, f"x_{part} (n, 28, 28) and y_{part} (n,)", f"{x} and {y}")
+    return data
+
+
+def arrays(path: Any, names: Sequence[str]) -> dict[str, Array]:
+    """Arrays of a file, by name."""
+    try:
+        with open(path, "rb") as raw, np.load(raw) as file:
+            return {name: file[name] for name in names}
+    except (OSError, ValueError, KeyError, AttributeError, TypeError, zipfile.BadZipFile) as error:
+        raise wrong_file(path, f"the arrays {', '.join(names)} in NumPy's format", str(error)) from error
+
+
+def wrong_file(path: Any, rule: str, got: str) -> DataError:
+    """The error of a data file that is not what it should be."""
+    return DataError(f"{path} must hold {rule}; got {got}. Get the file anew.")
 
 
 def mnist(problem: str) -> dict[str, Array]:
@@ -55,15 +77,23 @@ def mnist(problem: str) -> dict[str, Array]:
 
 def pima(problem: str) -> tuple[Array, Array]:
     """The 8 features (768, 8) and the outcome (768,) of the Pima diabetes data, zeros kept."""
-    table = _table("pima_diabetes.csv", problem, _PIMA)
+    table = _table("pima_diabetes.csv", problem, _PIMA, 9)
     return table[:, :-1], table[:, -1].astype(np.int64)
 
 
 def boston(problem: str) -> tuple[Array, Array]:
     """The 13 features (506, 13) and the median value (506,), in 1000 $, of the Boston housing data."""
-    table = _table("boston_housing.csv", problem, _BOSTON)
+    table = _table("boston_housing.csv", problem, _BOSTON, 14)
     return table[:, :-1], table[:, -1]
 
 
-def _table(name: str, problem: str, source: str) -> Array:
-    return np.loadtxt(data_file(name, problem, source), delimiter=",", skiprows=1)
+def _table(name: str, problem: str, source: str, columns: int) -> Array:
+    path, rule = data_file(name, problem, source), f"a header and rows of {columns} numbers"
+    try:
+        with warnings.catch_warnings(action="ignore"):  # of a file without rows
+            table = np.loadtxt(path, delimiter=",", skiprows=1, ndmin=2)
+    except ValueError as error:
+        raise wrong_file(path, rule, str(error)) from error
+    if len(table) < 2 or table.shape[1] != columns:
+        raise wrong_file(path, rule, f"{table.shape[0]} rows of {table.shape[1]}")
+    return table

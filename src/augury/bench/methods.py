@@ -1,5 +1,6 @@
 """What is compared in an experiment, driven by ask and tell: our algorithms and the peers."""
 
+import contextlib
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,12 +9,24 @@ from augury._errors import UnsupportedError
 from augury.algorithm import MAXIMIZERS, POLICIES, SURROGATES, TABLE, Algorithm
 from augury.bench.driver import Asked, Driver, Event, NotAvailableError
 from augury.bench.experiment import Job, Method
-from augury.bench.peers import PeerDriver, find_peer
+from augury.bench.peers import PeerDriver, check_peer, find_peer
 from augury.bench.problem import Problem
+from augury.bench.records import versions
 from augury.optimizer import Optimizer
 from augury.policies.schedules import Constant, InformationGain, SqrtLog
+from augury.surrogates import RandomForest
 
 SCHEDULES = {"constant": Constant, "sqrt-log": SqrtLog, "information-gain": InformationGain}
+PARTS = ("surrogate", "policy", "maximizer")
+# Algorithms that experiments may name before they exist; they are reported as not available.
+ANNOUNCED = frozenset(
+    (
+        *("sto-bnts", "sto-bnts-linear", "neural-greedy", "neural-greedy-posterior", "neural-bo"),
+        *("neural-ucb", "neural-ts", "neural-linear-ts", "dngo", "deep-ensemble", "ensemble-ei"),
+        *("ts-rsr", "bucb", "ucb-pe", "qei", "sp", "dpp-ts"),
+        *("ntk-ucb", "ntk-ts", "ntk-ei", "ntk-ts-rsr"),
+    )
+)
 
 
 def available(method: Method) -> str | None:
@@ -28,6 +41,15 @@ def available(method: Method) -> str | None:
     return None
 
 
+def check_method(method: Method) -> None:
+    """Refuse a method whose names or settings are wrong; one that is not available here is right."""
+    if "peer" in method.spec:
+        check_peer(method.name, method.spec)
+        return
+    with contextlib.suppress(NotAvailableError):
+        algorithm(method)
+
+
 def driver(job: Job, problem: Problem) -> Driver:
     """What drives the job's method on the problem."""
     if "peer" in job.method.spec:
@@ -38,10 +60,10 @@ def driver(job: Job, problem: Problem) -> Driver:
 class OwnDriver:
     """Drives an :class:`Optimizer`."""
 
-    versions: Mapping[str, str] = {}
-
     def __init__(self, job: Job, problem: Problem) -> None:
         self._algorithm = algorithm(job.method)
+        forest = isinstance(self._algorithm.surrogate, RandomForest)
+        self.versions: Mapping[str, str] = versions(("sklearn",) if forest else ())
         self._space = problem.space
         self._optimizer = Optimizer(
             problem.space,
@@ -102,8 +124,14 @@ def algorithm(method: Method) -> Algorithm:
     """The algorithm that a method of an experiment describes."""
     spec = dict(method.spec)
     name = spec.pop("algorithm", None)
-    if name is not None and name not in TABLE:
+    if isinstance(name, str) and name in ANNOUNCED - TABLE.keys():
+        _check_announced(method, spec)
         raise NotAvailableError(f"{name} is not available yet")
+    if name is not None and (not isinstance(name, str) or name not in TABLE):
+        raise UnsupportedError(
+            f"the algorithm of method {method.name!r} must be one of {', '.join(TABLE)}; got {name!r}. "
+            "Correct the experiment."
+        )
     if name is not None and spec:
         raise UnsupportedError(
             f"method {method.name!r} must have an algorithm or parts of one; got {sorted(spec)} too. "
@@ -111,44 +139,75 @@ def algorithm(method: Method) -> Algorithm:
         )
     if name is not None:
         return TABLE[name].build()
-    known = ("surrogate", "policy", "maximizer", "design")
+    known = (*PARTS, "design")
+    _only(method, spec, known)
+    if not spec:
+        raise UnsupportedError(
+            f"method {method.name!r} must have an algorithm, a peer or parts; got none. "
+            "Correct the experiment."
+        )
+    return Algorithm(**_parts(spec), design=spec.get("design", "sobol"), name=method.name)
+
+
+def _check_announced(method: Method, spec: Mapping[str, Any]) -> None:
+    """What can be said of a method whose algorithm does not exist yet."""
+    _only(method, spec, (*PARTS, "settings"))
+    if not isinstance(spec.get("settings", {}), Mapping):
+        raise UnsupportedError(
+            f"the settings of method {method.name!r} must be a table; got {spec['settings']!r}. "
+            "Correct the experiment."
+        )
+    _parts(spec)
+
+
+def _only(method: Method, spec: Mapping[str, Any], known: Sequence[str]) -> None:
     unknown = sorted(spec.keys() - set(known))
     if unknown:
         raise UnsupportedError(
             f"method {method.name!r} must have only {', '.join(known)}; got {', '.join(unknown)}. "
             "Correct the experiment."
         )
+
+
+def _parts(spec: Mapping[str, Any]) -> dict[str, Any]:
     tables: tuple[Mapping[str, Any], ...] = (SURROGATES, POLICIES, MAXIMIZERS)
-    parts = {
-        kind: _part(spec[kind], table) for kind, table in zip(known, tables, strict=False) if kind in spec
+    return {
+        kind: _part(kind, spec[kind], table)
+        for kind, table in zip(PARTS, tables, strict=True)
+        if kind in spec
     }
-    return Algorithm(**parts, design=spec.get("design", "sobol"), name=method.name)
 
 
-def _part(spec: str | Mapping[str, Any], table: Mapping[str, Any]) -> Any:
+def _part(kind: str, spec: Any, table: Mapping[str, Any]) -> Any:
     """A part from its name, or from a table with its name and settings."""
-    settings = {} if isinstance(spec, str) else dict(spec)
-    name = spec if isinstance(spec, str) else settings.pop("name", None)
-    if name not in table:
-        raise NotAvailableError(f"{name} is not available yet")
+    name, settings = _named(kind, spec, table)
     for key, value in settings.items():
         if key == "beta" and isinstance(value, str | Mapping):
-            settings[key] = _schedule(value)
+            settings[key] = _build(*_named("schedule", value, SCHEDULES), SCHEDULES)
         elif isinstance(value, list):
             settings[key] = tuple(value)
         elif key in ("inner", "process") and isinstance(value, str | Mapping):
-            settings[key] = _part(value, MAXIMIZERS if key == "inner" else SURROGATES)
+            settings[key] = _part(key, value, MAXIMIZERS if key == "inner" else SURROGATES)
+    return _build(name, settings, table)
+
+
+def _named(kind: str, spec: Any, table: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The name, which must be in the table, and the settings."""
+    settings = dict(spec) if isinstance(spec, Mapping) else {}
+    name = settings.pop("name", None) if isinstance(spec, Mapping) else spec
+    if not isinstance(name, str) or name not in table:
+        raise UnsupportedError(
+            f"a {kind} must be one of {', '.join(table)}, or a table with such a name; got {spec!r}. "
+            "Correct the experiment."
+        )
+    return name, settings
+
+
+def _build(name: str, settings: Mapping[str, Any], table: Mapping[str, Any]) -> Any:
     try:
         return table[name](**settings)
     except TypeError as error:
         raise UnsupportedError(
-            f"the settings of {name} must be those of its class; got {settings}: {error}. Correct them."
+            f"the settings of {name} must be those of its class; got {dict(settings)}: {error}. "
+            "Correct them."
         ) from error
-
-
-def _schedule(spec: str | Mapping[str, Any]) -> Any:
-    settings = {} if isinstance(spec, str) else dict(spec)
-    name = spec if isinstance(spec, str) else settings.pop("name", None)
-    if name not in SCHEDULES:
-        raise NotAvailableError(f"the schedule {name} is not available yet")
-    return SCHEDULES[name](**settings)

@@ -38,6 +38,7 @@ class Problem:
         observe: what an optimizer sees, with all its randomness from the generator; None without
             noise, and then it sees `value`.
         noise: the noise in words.
+        packages: those to import that decide the values; results record their versions.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Problem:
     optimal: Params | None = None
     observe: Observe | None = None
     noise: str = "none"
+    packages: tuple[str, ...] = ()
 
     def __call__(self, params: Params, rng: Generator) -> float:
         """One evaluation."""

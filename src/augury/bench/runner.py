@@ -6,42 +6,38 @@ finished evaluation: the method is restored from the journal, and what an evalua
 by the seed and the number of the evaluation.
 """
 
-import functools
-import importlib.metadata
+import hashlib
+import itertools
 import os
-import resource
-import subprocess
+import re
 import sys
 import time
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from contextlib import ExitStack
 from dataclasses import dataclass
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from tqdm import tqdm
 
-from augury import __version__
+from augury._errors import DataError, SpaceError
 from augury.bench.driver import Asked, Driver, Event
 from augury.bench.experiment import Experiment, Job, Task, jobs
-from augury.bench.journal import Journal, finite, read_lines
+from augury.bench.journal import BEGIN_ANEW, Journal, finite
+from augury.bench.memory import Meter, baseline
 from augury.bench.methods import available, driver
 from augury.bench.problem import Problem
 from augury.bench.problems import problem as find_problem
+from augury.bench.records import Record, check_records, current, make_record
+from augury.bench.workers import JobError, Workers
 from augury.bench.wrappers import wrapper
 from augury.space import Pool
 
-DIGITS = 8  # significant, of the values in a line of results
-STRETCHES = 20  # of a run, for each of which the seconds per suggestion and the memory are kept
-PACKAGES = ("jax", "numpy", "scipy")
-
-Record = dict[str, Any]
-FloatArray = npt.NDArray[np.float64]
+AHEAD = 2  # jobs handed to the executor per worker, running ones included
+PATIENCE = 20.0  # seconds for which a job waits for a process that still has its journal open
 
 
 @dataclass(frozen=True)
@@ -52,6 +48,7 @@ class Outcome:
     known: int  # runs that were there before
     unavailable: Mapping[str, str]  # methods that cannot run here, and why
     failed: Mapping[str, str]  # jobs that raised, and what
+    others: int = 0  # lines of results made with other settings, which do not count
 
 
 def run_experiment(
@@ -67,71 +64,111 @@ def run_experiment(
     Args:
         experiment: what to run.
         folder: for results and journals.
-        executor: where jobs run; None starts a pool of spawned processes.
-        workers: processes of that pool; all cores by default.
+        executor: where jobs run; None starts spawned processes, which end with this one.
+        workers: how many of them; all cores by default.
         progress: True shows a bar, False none; None shows one on a terminal.
     """
-    path = folder / f"{experiment.name}.jsonl"
     unavailable = {
         method.name: reason for method in experiment.methods if (reason := available(method)) is not None
     }
-    failed: dict[str, str] = {}
+    count = workers or os.cpu_count() or 1
     with ExitStack() as stack:
-        results = stack.enter_context(Journal(path))
-        known = {line["key"] for line in results.lines}
-        left = [j for j in jobs(experiment) if j.key not in known and j.method.name not in unavailable]
+        # locked from here on: what is finished is read, and stays as it is
+        results = stack.enter_context(Journal(folder / f"{experiment.name}.jsonl"))
+        known, others = current(experiment, check_records(results.path, results.lines))
+        planned = list(jobs(experiment))
+        left = [j for j in planned if j.key not in known and j.method.name not in unavailable]
         if executor is None and left:
-            pool = ProcessPoolExecutor(
-                min(workers or os.cpu_count() or 1, len(left)), get_context("spawn")
-            )
-            executor = stack.enter_context(pool)
+            executor = stack.enter_context(Workers(min(count, len(left)), fresh=experiment.fresh))
         shown = sys.stderr.isatty() if progress is None else progress
         evaluations = sum(job.task.evaluations for job in left)
         bar = stack.enter_context(
             tqdm(total=evaluations, unit="eval", disable=not shown, smoothing=0.05, desc=experiment.name)
         )
-        journals = folder / experiment.name
-        running = {} if executor is None else {executor.submit(run_job, j, journals): j for j in left}
-        done = 0
-        while running:
-            finished, _ = wait(running, timeout=1.0, return_when=FIRST_COMPLETED)
+        failed = {} if executor is None else _run_all(left, executor, AHEAD * count, results, bar)
+    there = sum(job.key in known for job in planned)
+    return Outcome(len(left) - len(failed), there, unavailable, failed, others)
+
+
+def _run_all(
+    left: Iterable[Job], executor: Executor, ahead: int, results: Journal, bar: "tqdm[Any]"
+) -> dict[str, str]:
+    """Run jobs, a few handed over at a time; those that failed, and why."""
+    journals = results.path.with_suffix("")
+    waiting, seen = iter(left), _Seen(journals)
+    running: dict[Future[Record], Job] = {}
+    failed: dict[str, str] = {}
+    done = 0
+    try:
+        while True:
+            for job in itertools.islice(waiting, ahead - len(running)):
+                running[executor.submit(run_job, job, journals)] = job
+            if not running:
+                return failed
+            timeout = None if bar.disable else 1.0
+            finished, _ = wait(running, timeout=timeout, return_when=FIRST_COMPLETED)
             for future in finished:
                 job = running.pop(future)
                 done += job.task.evaluations
                 try:
                     results.append(future.result())
                     journal_path(job, journals).unlink(missing_ok=True)
+                except JobError as error:
+                    failed[job.key] = str(error)
                 except Exception as error:  # the other jobs go on; its journal stays
                     failed[job.key] = f"{type(error).__name__}: {error}"
-            bar.update(done + _under_way(running.values(), journals) - bar.n)
-    return Outcome(len(left) - len(failed), len(known), unavailable, failed)
+            if not bar.disable:
+                under_way = sum(seen.evaluations(j) for f, j in running.items() if f.running())
+                bar.update(done + under_way - bar.n)
+    finally:
+        for future in running:
+            future.cancel()
 
 
-def _under_way(running: Iterable[Job], folder: Path) -> int:
-    """Evaluations made by jobs that are not finished."""
-    paths = (journal_path(job, folder) for job in running)
-    return sum(path.read_bytes().count(b'"value":') for path in paths if path.exists())
+class _Seen:
+    """Counts the evaluations in growing journals, reading what is new only."""
 
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._known: dict[Path, tuple[int, int]] = {}  # how far it was read, and how many it has
 
-def read_results(folder: Path, name: str) -> list[Record]:
-    """The finished runs of an experiment."""
-    return list(read_lines(folder / f"{name}.jsonl"))
+    def evaluations(self, job: Job) -> int:
+        """Those that an unfinished job has made."""
+        path = journal_path(job, self._folder)
+        offset, count = self._known.get(path, (0, 0))
+        try:
+            with path.open("rb") as file:
+                file.seek(offset)
+                new = file.read()
+        except OSError:
+            return count
+        whole = new[: new.rfind(b"\n") + 1]
+        self._known[path] = offset + len(whole), count + whole.count(b'"value":')
+        return self._known[path][1]
 
 
 def journal_path(job: Job, folder: Path) -> Path:
-    """Where a job's journal lies."""
-    return folder / f"{job.key.replace('/', '--').replace(' ', '_')}.journal"
+    """Where a job's journal lies; jobs of different keys have different ones, in any file system."""
+    readable = re.sub(r"[^\w.+=-]+", "_", job.key)[:80]
+    return folder / f"{readable}-{hashlib.sha256(job.key.encode()).hexdigest()[:12]}.journal"
 
 
 def run_job(job: Job, folder: Path) -> Record:
     """Run one job, or what is left of it; the line of its results."""
+    baseline()
     problem = make_problem(job.task, job.seed)
-    _reset_peak_memory()
-    with Journal(journal_path(job, folder)) as journal:
+    meter = Meter()
+    path = journal_path(job, folder)
+    with Journal(path, patience=PATIENCE, remedy=BEGIN_ANEW) as journal:
+        if journal.lines and journal.lines[0].get("digest", job.digest) != job.digest:
+            journal.clear()  # of a run with other settings
+        if not journal.lines:
+            journal.append({"digest": job.digest})
+        _check(journal)
         method = driver(job, problem)
         try:
-            _play(job, problem, method, journal)
-            record = _record(job, problem, journal.lines)
+            _play(job, problem, method, journal, meter)
+            record = make_record(job, problem, journal.lines, meter.peak_mib())
             record["versions"] |= method.versions
         finally:
             method.close()
@@ -157,9 +194,12 @@ def initial_points(task: Task, problem: Problem, design: str, seed: int) -> list
     return [space.decode(row) for row in space.draw(task.initial, rng)[0]]
 
 
-def _play(job: Job, problem: Problem, method: Driver, journal: Journal) -> None:
+def _play(job: Job, problem: Problem, method: Driver, journal: Journal, meter: Meter) -> None:
     task = job.task
-    _restore(method, journal.lines)
+    try:
+        _restore(method, journal.lines)
+    except (DataError, SpaceError) as error:
+        raise _broken(journal, f"{error}") from error
     evaluated = sum("value" in line for line in journal.lines)
     points = initial_points(task, problem, job.design, job.seed)
     for number in range(evaluated, len(points)):
@@ -180,12 +220,46 @@ def _play(job: Job, problem: Problem, method: Driver, journal: Journal) -> None:
         seconds = round((time.perf_counter() - started) / len(asked), 6)
         batch = [{"number": p.number, "params": dict(p.params), **_noted(p.info)} for p in asked]
         # one line: half a batch would go on otherwise
-        journal.append({"ask": batch, "seconds": seconds, "peak_mib": _peak_mib()})
+        journal.append({"ask": batch, "seconds": seconds, "peak_mib": meter.peak_mib()})
 
 
 def _noted(info: Mapping[str, Any]) -> dict[str, Any]:
     """What a journal keeps of a point's diagnostics."""
     return {key: info[key] for key in ("eta", "peak_mib") if key in info}
+
+
+def _check(journal: Journal) -> None:
+    """Refuse a journal that two processes have written to, or somebody has changed."""
+    made = 0
+    pending: set[Any] = set()
+    for number, line in enumerate(journal.lines, start=1):
+        try:
+            made, good = _follows(line, made, pending, first=number == 1)
+        except (AttributeError, KeyError, TypeError):
+            good = False
+        if not good:
+            raise _broken(journal, f"line {number} does not follow from those before it")
+
+
+def _follows(line: Mapping[str, Any], made: int, pending: set[Any], *, first: bool) -> tuple[int, bool]:
+    """How many points there are with this line, and whether it is a right one; updates `pending`."""
+    if "ask" in line:
+        numbers = [point["number"] for point in line["ask"]]
+        pending |= set(numbers)
+        good = all(isinstance(point["params"], dict) for point in line["ask"]) and "seconds" in line
+        return made + len(numbers), good and numbers == list(range(made, made + len(numbers)))
+    valued = "value" in line and isinstance(line["value"], int | float | None)
+    if "tell" in line:
+        good = valued and line["tell"] in pending
+        pending -= {line["tell"]}
+        return made, good
+    if "initial" in line:
+        return made + 1, valued and line["initial"] == made and isinstance(line["params"], dict)
+    return made, first and "digest" in line
+
+
+def _broken(journal: Journal, reason: str) -> DataError:
+    return DataError(f"{journal.path} must hold one run in its order; got: {reason}. {BEGIN_ANEW}")
 
 
 def _restore(method: Driver, lines: Sequence[Mapping[str, Any]]) -> None:
@@ -214,100 +288,6 @@ def _evaluate(job: Job, problem: Problem, number: int, params: Mapping[str, Any]
     except Exception as error:
         return {"value": None, "error": f"{type(error).__name__}: {error}"}
     line: Record = {"value": value, "evaluation": round(time.perf_counter() - started, 6)}
-    if problem.observe is not None:
+    if problem.observe is not None and value is not None:
         line["exact"] = finite(problem.value(params))
     return line
-
-
-def _record(job: Job, problem: Problem, lines: Sequence[Mapping[str, Any]]) -> Record:
-    evaluations = [line for line in lines if "value" in line]
-    initial = [line["params"] for line in lines if "initial" in line]
-    asked = [(point, line["seconds"]) for line in lines for point in line.get("ask", ())]
-    points = initial + [point["params"] for point, _ in asked]
-    values = [line.get("exact", line["value"]) for line in evaluations]
-    record: Record = {
-        "key": job.key,
-        "problem": job.task.label,
-        "method": job.method.name,
-        "seed": job.seed,
-        "initial": len(initial),
-        "batch": job.task.batch,
-        "values": [None if v is None else float(f"{v:.{DIGITS}g}") for v in values],
-        "points": zlib.crc32(repr([sorted(p.items()) for p in points]).encode()),
-        "best": _best(problem, points, values),
-        "suggestions": len(asked),
-        "seconds": _medians([seconds for _, seconds in asked]),
-        "peak_mib": _peak_mib(),
-        "memory": _running_peaks(lines),
-        "direction": problem.direction,
-        "optimum": problem.optimum,
-        "exact": problem.optimum is not None and problem.exact,
-        "versions": {"augury": __version__} | {n: importlib.metadata.version(n) for n in PACKAGES},
-        "commit": _commit(),
-    }
-    if problem.observe is not None:
-        observed = (line["value"] for line in evaluations)
-        record["observed"] = [None if v is None else float(f"{v:.{DIGITS}g}") for v in observed]
-    record["peak_mib"] = max(record["peak_mib"], *record["memory"], 0)
-    etas = [point["eta"] for point, _ in asked if "eta" in point]
-    if etas:
-        record["eta"] = float(f"{np.mean(etas):.5g}")
-        record["inaccuracy"] = float(f"{np.sum(1.0 - np.array(etas)):.5g}")  # M_T
-    return record
-
-
-def _best(problem: Problem, points: Sequence[Mapping[str, Any]], values: Sequence[float | None]) -> Any:
-    """The point of the best noise-free value; None if every evaluation failed."""
-    sign = 1.0 if problem.direction == "minimize" else -1.0
-    scored = [(sign * value, i) for i, value in enumerate(values) if value is not None]
-    return dict(points[min(scored)[1]]) if scored else None
-
-
-def _medians(seconds: Sequence[float]) -> list[float]:
-    """The median over each of at most STRETCHES equal stretches of a run."""
-    return [float(f"{np.median(part):.3g}") for part in _stretches(seconds)]
-
-
-def _running_peaks(lines: Sequence[Mapping[str, Any]]) -> list[int]:
-    """The most memory occupied up to the end of each stretch, by this process and the peer's."""
-    peaks = [
-        max(line.get("peak_mib", 0), *((point.get("peak_mib") or 0) for point in line["ask"]))
-        for line in lines
-        for _ in line.get("ask", ())
-    ]
-    return [int(part[-1]) for part in _stretches(np.maximum.accumulate(peaks) if peaks else ())]
-
-
-def _stretches(numbers: Sequence[float] | FloatArray) -> list[FloatArray]:
-    parts = np.array_split(np.asarray(numbers, dtype=np.float64), min(STRETCHES, len(numbers)) or 1)
-    return [part for part in parts if len(part)]
-
-
-def _reset_peak_memory() -> None:
-    """Forget the peak of jobs that this process ran before, where the system allows it."""
-    try:
-        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
-    except OSError:
-        return
-
-
-def _peak_mib() -> int:
-    """The most memory that this process has occupied since :func:`_reset_peak_memory`."""
-    try:
-        status = Path("/proc/self/status").read_text(encoding="ascii")
-        kib = int(status.split("VmHWM:")[1].split()[0])
-    except (OSError, IndexError):
-        kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return round(kib / 2**10)
-
-
-@functools.cache
-def _commit() -> str | None:
-    """The commit of the working tree that Augury runs from, if it is one."""
-    here = Path(__file__).parent
-    command = ["git", "-C", str(here), "describe", "--always", "--dirty", "--abbrev=12"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return done.stdout.strip() or None

@@ -8,6 +8,7 @@ parameters (logarithms where these are searched), and leave discrete parameters 
 """
 
 import math
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -78,7 +79,7 @@ class Shifted:
 
     A point u of the new problem has the value of the old one at u - t + u*, where u* is the old
     optimum and t the new one. Where u* is not known, the centre of the box moves, and the optimum is no
-    longer known.
+    longer known. The seed and the problem's name decide where the optimum moves.
 
     Args:
         middle: the share of every side in which the optimum may lie.
@@ -95,7 +96,9 @@ class Shifted:
     def __call__(self, problem: Problem, seed: int) -> Problem:
         """The problem with its optimum elsewhere."""
         space, columns = _continuous(problem, "Shifted")
-        target = 0.5 + self.middle * (_generator("shifted", seed).random(len(columns)) - 0.5)
+        target = 0.5 + self.middle * (
+            _generator("shifted", seed, problem.name).random(len(columns)) - 0.5
+        )
         anchor = _anchor(problem, columns)
         return _moved(problem, "shifted", space, columns, lambda u: u - target + anchor, target)
 
@@ -241,9 +244,10 @@ class Failing:
         return replace(failing, observe=observe)
 
 
-def _generator(name: str, seed: int) -> Generator:
-    """A stream that no other user of the same seed shares."""
-    return np.random.default_rng([seed, *name.encode()])
+def _generator(name: str, seed: int, problem: str = "") -> Generator:
+    """A stream that no other user of the same seed shares; nor another problem, where one is named."""
+    stream = [zlib.crc32(problem.encode())] if problem else []
+    return np.random.default_rng([seed, *name.encode(), *stream])
 
 
 def _through(problem: Problem, back: Callable[[Params], Params]) -> Problem:
@@ -377,7 +381,7 @@ def wrapper(spec: Mapping[str, Any]) -> Wrapper:
     """The wrapper that a table of an experiment describes: its name and its settings."""
     settings = dict(spec)
     name = settings.pop("name", None)
-    if name not in WRAPPERS:
+    if not isinstance(name, str) or name not in WRAPPERS:
         raise UnsupportedError(f"a wrapper must be one of {', '.join(WRAPPERS)}; got {name!r}. Use one.")
     try:
         return WRAPPERS[name](**settings)

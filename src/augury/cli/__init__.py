@@ -8,6 +8,14 @@ from collections.abc import Sequence
 from augury import __version__
 
 
+def count(text: str) -> int:
+    """An option that must be a whole number of at least 1."""
+    number = int(text) if text.strip().isdigit() else 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1; got {text}")
+    return number
+
+
 def parser() -> argparse.ArgumentParser:
     """The arguments of every command."""
     top = argparse.ArgumentParser(
@@ -32,8 +40,8 @@ def parser() -> argparse.ArgumentParser:
     run = bench.add_parser("run", help="run experiments, or what is left of them")
     run.add_argument("names", nargs="+", metavar="name", help="a name of `augury bench list`")
     run.add_argument("--quick", action="store_true", help="the small variant, which takes minutes")
-    run.add_argument("--workers", type=int, help="processes (default: one per core)")
-    run.add_argument("--repeats", type=int, help="other than the experiment's")
+    run.add_argument("--workers", type=count, help="processes (default: one per core)")
+    run.add_argument("--repeats", type=count, help="other than the experiment's")
     run.add_argument("--results", default="results", help="folder for results (default: results)")
     run.add_argument(
         "--peers", nargs="*", metavar="peer", help="run other libraries beside (default: all of them)"
@@ -80,7 +88,7 @@ def _bench(options: argparse.Namespace) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; the exit status."""
+    """Run one command; the exit status: 1 where runs failed, 2 for what the user must correct."""
     options = parser().parse_args(arguments)
     # Augury computes on the CPU: without this, JAX would also start, and reserve, an accelerator.
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
@@ -99,7 +107,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _bench(options)
     except AuguryError as error:
         print(f"augury: {type(error).__name__}: {error}", file=sys.stderr)
-        return 1
+        return 2
+    except KeyboardInterrupt:
+        running = options.command == "bench" and options.bench == "run"
+        more = "; the same command continues after the last finished evaluation" if running else ""
+        print(f"augury: interrupted{more}.", file=sys.stderr)
+        return 130
     except BrokenPipeError:  # the reader of a pipe has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0

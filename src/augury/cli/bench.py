@@ -5,11 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from augury._errors import UnsupportedError
-from augury.bench.experiment import Experiment, Method, find_experiments, jobs, read_experiment
+from augury.bench.experiment import Experiment, Method, jobs
+from augury.bench.experiment_files import find_experiments, read_experiment
 from augury.bench.methods import available
 from augury.bench.peers import PEERS
 from augury.bench.problems import problems
-from augury.bench.runner import read_results, run_experiment
+from augury.bench.runner import run_experiment
 
 
 def list_experiments(folder: Path) -> None:
@@ -72,7 +73,9 @@ def _run(experiment: Experiment, results: Path, workers: int | None) -> int:
         print(f"  {name}: {reason}")
     for key, reason in outcome.failed.items():
         print(f"  {key} failed: {reason}")
-    count = len(read_results(results, experiment.name))
+    if outcome.others:
+        print(f"  {outcome.others} older runs were made with other settings, and do not count")
+    count = outcome.finished + outcome.known
     print(f"  results: {results / experiment.name}.jsonl ({count} runs)")
     return len(outcome.failed)
 

@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from augury.bench.experiment import read_experiment
+from augury._errors import StorageError
+from augury.bench.experiment_files import read_experiment
 from augury.bench.peers import PEERS
+from augury.bench.records import read_results
 from augury.bench.report import html, markdown
 from augury.bench.report.gathering import build_report
 from augury.bench.report.model import ExperimentReport
-from augury.bench.runner import read_results
 from augury.cli.bench import known_experiments, with_peers
 
 
@@ -26,20 +27,29 @@ def report(names: Sequence[str], experiments: Path, results: Path, out: Path, *,
         if gathered is not None and gathered.used:
             reports.append(gathered)
             print(_line(gathered))
-        elif names:
-            print(f"{experiment.name}: no results in {results}. augury bench run {name} makes them.")
+        elif names or gathered is not None:
+            what = f"{gathered.others} runs with other settings only" if gathered else "no results"
+            print(f"{experiment.name}: {what} in {results}. augury bench run {name} makes them.")
     if not reports:
         print(f"No results in {results}, so no report. augury bench run makes some.")
         return 1
-    out.parent.mkdir(parents=True, exist_ok=True)
     pages = {".html": html.page(reports), ".md": markdown.page(reports, curves=f"{out.name}.html")}
     for suffix, content in pages.items():
         path = out.with_name(out.name + suffix)
-        path.write_text(content, encoding="utf-8")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content, encoding="utf-8")
+        except OSError as error:
+            raise StorageError(
+                f"{path} must be a file that can be written; got: {error.strerror}. "
+                "Name another with --out."
+            ) from error
         print(path)
     return 0
 
 
 def _line(gathered: ExperimentReport) -> str:
     text = f"{gathered.name}: {gathered.used} runs used, {gathered.missing} missing"
+    if gathered.others:
+        text += f", {gathered.others} made with other settings and not used"
     return f"{text}, {len(gathered.unavailable)} methods not available" if gathered.unavailable else text

@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +22,7 @@ from augury.space import Pool
 CHILD = Path(__file__).with_name("child.py")
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 KEPT = 2000  # characters of a peer's standard error that an error message quotes
+ANSWER_LIMIT = 3600.0  # seconds in which a peer must answer
 
 
 class PeerError(AuguryError, RuntimeError):
@@ -82,6 +85,23 @@ def find_peer(name: str) -> Peer:
     return PEERS[name]
 
 
+def check_peer(method: str, spec: Mapping[str, Any]) -> None:
+    """Refuse a method's table that does not describe a peer; its environment need not be there."""
+    name, settings = spec["peer"], spec.get("settings", {})
+    if not isinstance(name, str) or name not in PEERS:
+        raise UnsupportedError(f"peer must be one of {', '.join(PEERS)}; got {name!r}. Correct it.")
+    more = sorted(spec.keys() - {"peer", "settings"})
+    if more:
+        raise UnsupportedError(
+            f"method {method!r} must have peer and settings only; got {more} too. Put them into settings."
+        )
+    if not isinstance(settings, Mapping):
+        raise UnsupportedError(
+            f"the settings of method {method!r} must be a table; got {settings!r}. "
+            "Write settings = { name = value }."
+        )
+
+
 class PeerDriver:
     """Drives a peer by ask and tell in lines of JSON; see :mod:`augury.bench.peers.child`.
 
@@ -90,14 +110,8 @@ class PeerDriver:
     """
 
     def __init__(self, job: Job, problem: Problem) -> None:
-        spec = dict(job.method.spec)
-        self._peer = find_peer(spec.pop("peer"))
-        settings = spec.pop("settings", {})
-        if spec:
-            raise UnsupportedError(
-                f"method {job.method.name!r} must have peer and settings only; got {sorted(spec)} too. "
-                "Put them into settings."
-            )
+        check_peer(job.method.name, job.method.spec)
+        self._peer = find_peer(job.method.spec["peer"])
         if isinstance(problem.space, Pool):
             raise UnsupportedError(
                 f"peers must search a Space; got the {problem.space!r} of {problem.name}. "
@@ -113,7 +127,7 @@ class PeerDriver:
             "past": 0,
             "batch": job.task.batch,
             "evaluations": job.task.evaluations,
-            "settings": settings,
+            "settings": dict(job.method.spec.get("settings", {})),
         }
         self._next = 0
         self._child = Child(self._peer)
@@ -122,7 +136,8 @@ class PeerDriver:
         except AuguryError:
             self.close()
             raise
-        self.versions: Mapping[str, str] = answer.get("versions", {})  # of the peer's packages
+        versions = answer.get("versions")  # of the peer's packages
+        self.versions: Mapping[str, str] = versions if isinstance(versions, dict) else {}
 
     def start(self, events: Sequence[Event]) -> None:
         """Begin anew, and tell the past."""
@@ -149,7 +164,8 @@ class PeerDriver:
         if not isinstance(points, list) or len(points) != n:
             raise PeerError(f"{self._peer.name} must answer with {n} points; got {answer}. Correct it.")
         self._next += n
-        info = {"peak_mib": answer.get("peak_mib")}
+        peak = answer.get("peak_mib")
+        info = {"peak_mib": peak if isinstance(peak, int | float) else 0}
         return [
             Asked(number, self._space.check(point), info)
             for number, point in zip(numbers, points, strict=True)
@@ -187,6 +203,7 @@ class Child:
                 cwd=self._folder.name,
                 env=dict.fromkeys(THREADS, "1") | os.environ,
                 encoding="utf-8",
+                errors="backslashreplace",  # what is not UTF-8 is no JSON either, and gets its error
             )
 
     def request(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -194,12 +211,23 @@ class Child:
         process = self._process
         assert process.stdin is not None
         assert process.stdout is not None
+        limit = threading.Timer(ANSWER_LIMIT, process.kill)
+        limit.daemon = True
+        limit.start()
+        started = time.monotonic()
         try:
             process.stdin.write(json.dumps(request, allow_nan=False) + "\n")
             process.stdin.flush()
             line = process.stdout.readline()
         except BrokenPipeError:
             line = ""
+        finally:
+            limit.cancel()
+        if not line and time.monotonic() - started >= ANSWER_LIMIT:
+            raise PeerError(
+                f"{self._name} must answer within {ANSWER_LIMIT:g} s; it did not, and was ended. "
+                f"Its last words:\n{self._last_words()}"
+            )
         if not line.endswith("\n"):
             raise PeerError(f"{self._name} must answer; its process ended with {self._end()}")
         try:

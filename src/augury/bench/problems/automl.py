@@ -52,6 +52,7 @@ def random_forest_pima(seed: int = 0) -> Problem:
         reference="sto-bnts F.2; 100 trees; split 538 / 230",
         optimum=52 / 230,
         exact=False,
+        packages=("sklearn",),
         budget=100,
     )
 
@@ -102,6 +103,7 @@ def xgboost_mnist(seed: int = 0) -> Problem:
         value=lambda params: xgboost_error(params, data),
         reference="sto-bnts F.2; 2,000 + 2,000 images pooled to 14 × 14, 10 rounds",
         budget=100,
+        packages=("xgboost",),
     )
 
 
@@ -211,6 +213,7 @@ def gradient_boosting_cancer(seed: int = 0) -> Problem:
         reference=f"random-grid B.1; split 398 / 171{dead}",
         optimum=169 / 171,
         exact=False,
+        packages=("sklearn",),
         budget=210,
     )
 

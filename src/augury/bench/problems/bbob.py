@@ -43,6 +43,7 @@ def _bbob(function: int, dimension: int, seed: int) -> Problem:
         budget=20 * dimension,
         optimum=float(bare.best_value()),
         optimal=dict(zip(names, map(float, bare.best_parameter()), strict=True)),
+        packages=("cocoex",),
     )
 
 

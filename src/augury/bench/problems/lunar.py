@@ -96,6 +96,7 @@ def _lander(name: str, noisy: bool) -> Factory:
             optimal={f"w{i}": w for i, w in enumerate(BEST)},
             observe=observe if noisy else None,
             noise=f"mean of {EPISODES} episodes on random terrains" if noisy else "none",
+            packages=("gymnasium", "Box2D"),
         )
 
     return build

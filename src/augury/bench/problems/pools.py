@@ -106,10 +106,17 @@ def hierarchical_f1(labels: npt.NDArray[Any], target: npt.NDArray[Any]) -> Float
 
 def documents(path: Any) -> tuple[Any, npt.NDArray[np.int64]]:
     """The word counts (n, 500), a sparse matrix, and the labels (n, 3) of a file of documents."""
-    with np.load(path) as file:
+    levels = ("y1", "y2", "y3")
+    file = datasets.arrays(path, ("data", "indices", "indptr", "shape", *levels))
+    try:
         parts = file["data"], file["indices"].astype(np.int32), file["indptr"]
         counts = sparse.csr_matrix(parts, shape=tuple(file["shape"]))
-        labels = np.stack([file[name].astype(np.int64) for name in ("y1", "y2", "y3")], axis=1)
+        labels = np.stack([file[name].astype(np.int64) for name in levels], axis=1)
+    except (ValueError, TypeError) as error:
+        raise datasets.wrong_file(path, "a sparse matrix and three labels per row", str(error)) from error
+    if len(labels) != counts.shape[0]:
+        got = f"{counts.shape[0]} rows and {len(labels)} labels"
+        raise datasets.wrong_file(path, "a sparse matrix and three labels per row", got)
     return counts, labels
 
 

@@ -142,6 +142,7 @@ def two_hands(seed: int) -> Problem:
         exact=False,
         observe=score,
         noise="N(0, 0.01²) on each velocity",
+        packages=("Box2D",),
     )
 
 
@@ -230,6 +231,7 @@ def _one_hand(name: str, variant: OneHand) -> Factory:
             exact=False,
             observe=score,
             noise="N(0, 0.1²) on each velocity",
+            packages=("Box2D",),
         )
 
     return build

@@ -8,6 +8,7 @@ import numpy as np
 
 from augury.bench.experiment import Experiment, Task, jobs
 from augury.bench.methods import available
+from augury.bench.records import Record, current
 from augury.bench.report import claims, comparing, measures, published, sentences
 from augury.bench.report.charts import problem_charts
 from augury.bench.report.entries import Entry, Grid, comparable, entries, find, setting_text
@@ -16,7 +17,6 @@ from augury.bench.report.model import Chart, ExperimentReport, MethodRow, Proble
 from augury.bench.report.numbers import mean_error, tidy
 from augury.bench.report.profiles import at, detection_chart, runtime_profiles
 from augury.bench.report.runs import Array, Goals, Runs, gather
-from augury.bench.runner import Record
 
 MANY = 12  # problems, beyond which single problems get no charts
 QUARTERS = (0.25, 0.5, 0.75, 1.0)
@@ -26,7 +26,8 @@ def build_report(
     experiment: Experiment, records: Sequence[Record], whole: Experiment | None = None
 ) -> ExperimentReport:
     """The report of some results; `whole` is what the experiment is the quick variant of."""
-    table = gather(experiment.tasks, experiment.methods, records, Goals())
+    kept, others = current(experiment, records)
+    table = gather(experiment.tasks, experiment.methods, list(kept.values()), Goals())
     shown: dict[str, list[Entry]] = {}
     grids: dict[str, list[Grid]] = {}
     for task in experiment.tasks:
@@ -51,7 +52,7 @@ def build_report(
     if len(problems) == 1:  # what is said of the only problem is said of the experiment
         alone, problems = problems[0].sentences, [replace(problems[0], sentences=())]
     told: list[str | None] = [
-        *sentences.coverage(used, used + missing, _few(shown)),
+        *sentences.coverage(used, used + missing, _few(shown), others),
         *alone,
         sentences.ranking(ranks, _common_measure(problems)),
         *remarks,
@@ -69,6 +70,7 @@ def build_report(
         facts=tuple(_facts(experiment, table, grids, whole)),
         used=used,
         missing=missing,
+        others=others,
         unavailable=unavailable,
         problems=tuple(problems),
         sentences=tuple(text for text in told if text),

@@ -167,6 +167,7 @@ class ExperimentReport:
     quantity: str = ""  # what the paper's numbers are, where that needs saying
     also_printed: tuple[str, ...] = ()
     names: tuple[str, ...] = ()  # of all that is drawn, in order
+    others: int = 0  # runs made with other settings, which are not used
 
     @property
     def detailed(self) -> bool:

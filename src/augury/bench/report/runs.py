@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 from augury._errors import AuguryError
 from augury.bench.experiment import Method, Task
-from augury.bench.runner import Record, make_problem
+from augury.bench.records import Record
+from augury.bench.runner import make_problem
 from augury.bench.statistics import Direction
 
 Array = npt.NDArray[np.float64]

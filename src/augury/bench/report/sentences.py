@@ -98,9 +98,11 @@ def _equals(p: float) -> str:
     return text if text.startswith("<") else f"= {text}"
 
 
-def coverage(used: int, expected: int, few: Mapping[str, Sequence[str]]) -> list[str]:
+def coverage(used: int, expected: int, few: Mapping[str, Sequence[str]], others: int = 0) -> list[str]:
     """Which runs are missing."""
     text = []
+    if others:
+        text.append(f"{others} runs were made with other settings, and are not used.")
     if used < expected:
         text.append(
             f"{used} of {expected} runs are there; what follows is about these. "
