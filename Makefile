@@ -51,8 +51,8 @@ bench: $(VENV)/.dev $(PEERS)/.installed
 
 bench-grid: $(VENV)/.dev
 	$(BIN)/python benchmarks/random_grid_paper.py --seeds 5
-	$(BIN)/python benchmarks/random_grid.py --seeds 5
-	$(BIN)/python benchmarks/random_grid.py --both
+	$(BIN)/augury bench run random-grid-synthetic --repeats 5
+	$(BIN)/python benchmarks/random_grid.py
 
 # The peers need three environments, because their packages want different versions of each other.
 # Torch must come first and alone: any other way pulls gigabytes of packages for accelerators. The
