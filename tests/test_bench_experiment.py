@@ -35,7 +35,7 @@ grid = { "policy.beta" = [2.0, 1.0, 0.5] }
 
 [[methods]]
 name = "later"
-algorithm = "sto-bnts"
+algorithm = "neural-bo"
 """
 
 
@@ -121,14 +121,14 @@ def test_jobs_are_paired_and_go_seed_by_seed(tmp_path):
         ("[2.0, 1.0, 0.5]", "2.0", "grid 'policy.beta' must be a list of at least one value; got 2.0"),
         ("[2.0, 1.0, 0.5]", "[]", "grid 'policy.beta' must be a list of at least one value"),
         ('policy = { name = "ucb" }', "policy = 3", "policy must be a table, or the name of a part"),
-        ('"sto-bnts"', '"sto-bnt"', "fig0.toml: the algorithm of .*; got 'sto-bnt'"),
-        ('"sto-bnts"', "[1]", r"the algorithm of method 'later' must be one of .*; got \[1\]"),
-        ('"sto-bnts"', '"sto-bnts"\nmaximizer = "gradiend"', "a maximizer must be .*'gradiend'"),
-        ('"sto-bnts"', '"sto-bnts"\nsettings = 1', "settings of method 'later' must be a table"),
-        ('algorithm = "sto-bnts"', 'algorthm = "gp-ei"', "must have only .*; got algorthm"),
-        ('algorithm = "sto-bnts"', 'peer = "smack"', "peer must be one of .*; got 'smack'"),
-        ('algorithm = "sto-bnts"', "peer = 1", "peer must be one of .*; got 1"),
-        ('algorithm = "sto-bnts"', 'peer = "smac"\nsettings = 1', "must be a table; got 1"),
+        ('"neural-bo"', '"sto-bnt"', "fig0.toml: the algorithm of .*; got 'sto-bnt'"),
+        ('"neural-bo"', "[1]", r"the algorithm of method 'later' must be one of .*; got \[1\]"),
+        ('"neural-bo"', '"neural-bo"\nmaximizer = "gradiend"', "a maximizer must be .*'gradiend'"),
+        ('"neural-bo"', '"neural-bo"\nsettings = 1', "settings of method 'later' must be a table"),
+        ('algorithm = "neural-bo"', 'algorthm = "gp-ei"', "must have only .*; got algorthm"),
+        ('algorithm = "neural-bo"', 'peer = "smack"', "peer must be one of .*; got 'smack'"),
+        ('algorithm = "neural-bo"', "peer = 1", "peer must be one of .*; got 1"),
+        ('algorithm = "neural-bo"', 'peer = "smac"\nsettings = 1', "must be a table; got 1"),
         ('"gp", kernel', '"gpp", kernel', "a surrogate must be one of .*'gpp'"),
         ('{ name = "ucb" }', '{ name = "ucp" }', "a policy must be one of .*'ucp'"),
         ("[2.0, 1.0, 0.5]", '["sqrt-lok"]', "a schedule must be one of .*'sqrt-lok'"),

@@ -4,9 +4,10 @@ from scipy.optimize import minimize
 from scipy.stats import multivariate_normal
 
 from augury.surrogates import hyperfit
-from augury.surrogates.hyperfit import DEFAULT_LOWER, DEFAULT_UPPER, Density, Hyper, Limits, Search
+from augury.surrogates.hyperfit import DEFAULT_LOWER, DEFAULT_UPPER, Density, Hyper, Limits
 from augury.surrogates.kernels import KERNELS
 from augury.surrogates.likelihood import BASE_JITTER, BLOCK, Likelihood, invert_triangular
+from augury.surrogates.search import Search
 
 each_kernel = pytest.mark.parametrize("name", KERNELS)
 GROUPS = np.array([0, 1, 1, 1, 2])  # three one-hot columns share a lengthscale

@@ -21,12 +21,26 @@ from augury.maximizers import (
 )
 from augury.policies import EI, UCB, Policy, Thompson
 from augury.space import Pool
-from augury.surrogates import Capability, FourierProcess, GaussianProcess, RandomForest, Surrogate
+from augury.surrogates import (
+    Capability,
+    FourierProcess,
+    GaussianProcess,
+    NTKProcess,
+    RandomForest,
+    SampleThenOptimize,
+    Surrogate,
+)
 
 Design = Literal["sobol", "random"]
 
 SURROGATES: Mapping[str, Callable[[], Surrogate]] = MappingProxyType(
-    {"gp": GaussianProcess, "gp-rff": FourierProcess, "forest": RandomForest}
+    {
+        "gp": GaussianProcess,
+        "gp-rff": FourierProcess,
+        "ntk": NTKProcess,
+        "sto": SampleThenOptimize,
+        "forest": RandomForest,
+    }
 )
 POLICIES: Mapping[str, Callable[[], Policy]] = MappingProxyType(
     {"ucb": UCB, "thompson": Thompson, "ei": EI}
@@ -165,6 +179,10 @@ _ROWS = (
     Row("gp-ts", "gp", "thompson", "Chowdhury & Gopalan (2017); random-grid, algorithm 2"),
     Row("gp-ucb-rff", "gp-rff", "ucb", "sto-bnts, appendix F.3"),
     Row("gp-ts-rff", "gp-rff", "thompson", "sto-bnts, appendix F.3"),
+    Row("sto-bnts", "sto", "thompson", "sto-bnts, algorithm 1"),
+    Row("ntk-ei", "ntk", "ei", "ours: settings by marginal likelihood"),
+    Row("ntk-ucb", "ntk", "ucb", "ours: settings by marginal likelihood"),
+    Row("ntk-ts", "ntk", "thompson", "ours: settings by marginal likelihood"),
     Row("rf-ei", "forest", "ei", "Hutter, Hoos & Leyton-Brown (2011)"),
     Row("random", None, None, "uniform points", design="random"),
     Row("sobol", None, None, "Sobol (1967), scrambled", design="sobol"),

@@ -15,7 +15,7 @@ from augury.history import History
 from augury.maximizers import Best, Domain, Maximizer
 from augury.policies.base import Chosen
 from augury.space import Pool
-from augury.surrogates import Capability, Fit
+from augury.surrogates import Capability, Fit, Posterior
 from augury.trial import Origin
 
 Duplicates = Literal["avoid", "allow"]
@@ -76,6 +76,12 @@ class Model:
         key = fold(self._root, n, Purpose.FIT)
         self._fit = (n, surrogate.fit(data, key=key, tuned=self._tuned[1]))
         return self._fit[1]
+
+    def believer(self, fit: Fit) -> Posterior | None:
+        """What has a mean and a variance: the posterior, or the belief beside it."""
+        if {Capability.MEAN, Capability.VAR} <= self.capabilities:
+            return fit.posterior
+        return fit.belief
 
     def suggest(
         self, fit: Fit, wanted: int, exclude: frozenset[int], *, fit_seconds: float
@@ -155,11 +161,12 @@ class Model:
         parts = self.algorithm
         names = (type(part).__name__ for part in (parts.surrogate, parts.policy, parts.maximizer))
         belief: dict[str, float] = {}
-        if {Capability.MEAN, Capability.VAR} <= self.capabilities:
-            mean, var = fit.posterior.predict(point.x)
+        believer = self.believer(fit)
+        if believer is not None:
+            mean, var = believer.predict(point.x)
             belief["mean"] = self._history.sign * float(mean)
             belief["std"] = float(np.sqrt(var))
-            belief["noise"] = fit.posterior.noise_std
+            belief["noise"] = believer.noise_std
         return {
             "chosen": " × ".join(names),
             **belief,

@@ -21,7 +21,7 @@ from augury.maximizers import Domain
 from augury.maximizers.sets import exhausted
 from augury.model import Duplicates, Model
 from augury.space import Pool, Space
-from augury.surrogates import Capability, Status
+from augury.surrogates import Status
 from augury.trial import Origin, State, Trial
 
 Direction = Literal["minimize", "maximize"]
@@ -258,14 +258,15 @@ class Optimizer:
     def recommend(self) -> Trial:
         """The evaluated trial of best posterior mean: with noise, a better answer than `best`."""
         best = self._history.best()
-        if Capability.MEAN not in self._model.capabilities:
+        if self.algorithm.surrogate is None:
             return best
         with self._lock, computing(self.device):
             fit = self._model.fitted()
-            if fit.status is Status.FAILED:
+            believer = self._model.believer(fit)
+            if fit.status is Status.FAILED or believer is None:
                 return best
             complete = self._history.complete
-            means = fit.posterior.mean(self._history.rows(complete))
+            means = believer.mean(self._history.rows(complete))
         return complete[int(np.argmax(means))]
 
     @property

@@ -124,9 +124,10 @@ def algorithm(method: Method) -> Algorithm:
     """The algorithm that a method of an experiment describes."""
     spec = dict(method.spec)
     name = spec.pop("algorithm", None)
-    if isinstance(name, str) and name in ANNOUNCED - TABLE.keys():
+    if isinstance(name, str) and name in ANNOUNCED and (name not in TABLE or spec):
         _check_announced(method, spec)
-        raise NotAvailableError(f"{name} is not available yet")
+        settings = "with settings of its own " if name in TABLE else ""
+        raise NotAvailableError(f"{name} {settings}is not available yet")
     if name is not None and (not isinstance(name, str) or name not in TABLE):
         raise UnsupportedError(
             f"the algorithm of method {method.name!r} must be one of {', '.join(TABLE)}; got {name!r}. "

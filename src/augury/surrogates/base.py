@@ -140,11 +140,15 @@ def new_observations(xs: Any, ys: Any | None) -> tuple[np.ndarray, np.ndarray]:
 
 @dataclass(frozen=True)
 class Fit:
-    """A fitted posterior, how the fitting went, and diagnostics that nothing depends on."""
+    """A fitted posterior, how the fitting went, and diagnostics that nothing depends on.
+
+    A posterior that has no mean may come with a `belief` that has one, to explain and to recommend by.
+    """
 
     posterior: Posterior
     status: Status
     info: Mapping[str, Any] = field(default_factory=dict)
+    belief: Posterior | None = None
 
 
 @runtime_checkable

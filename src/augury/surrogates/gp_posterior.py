@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float
 from augury._errors import DataError
 from augury._types import Array
 from augury.core.data import Data, bucket
-from augury.core.keys import KeyArray, generator
+from augury.core.keys import KeyArray, fold, generator
 from augury.core.linalg import cholesky, inverse_factor, square
 from augury.core.precision import computing, public, to_numpy
 from augury.surrogates.base import Path, Posterior, new_observations
@@ -53,7 +53,7 @@ class GPPosterior(Posterior):
         if x.ndim == 2:
             return jax.vmap(self.var)(x)
         reduction = self.L_inverse @ self._k(x)
-        floor = 1e-12 * self.kernel.variance
+        floor = 1e-12 * self.kernel.largest()
         return self.scale**2 * jnp.maximum(self.kernel.diagonal(x) - reduction @ reduction, floor)
 
     @public
@@ -76,9 +76,8 @@ class GPPosterior(Posterior):
         Reference: Wilson et al. (2020), "Efficiently sampling functions from Gaussian process
         posteriors", eq. 13.
         """
-        rng = generator(key)
-        prior = self.kernel.draw(self.features, rng)
-        epsilon = rng.standard_normal(len(self.y)) * np.sqrt(self.nugget)
+        prior = self.kernel.draw(self.features, self.x.shape[1], key=key)
+        epsilon = generator(fold(key, 1)).standard_normal(len(self.y)) * np.sqrt(self.nugget)
         with computing():
             return to_numpy(_sample(self, prior, epsilon, np.asarray(scale)))
 
@@ -168,7 +167,7 @@ def covariance(
 
 def nugget(kernel: Kernel, noise: Array) -> Array:
     """What is added to the diagonal of K: the noise, and a jitter too small to matter."""
-    return noise + BASE_JITTER * kernel.variance
+    return noise + BASE_JITTER * kernel.largest()
 
 
 @eqx.filter_jit
@@ -214,7 +213,7 @@ def _append(posterior: GPPosterior, x: Array, y: Array) -> GPPosterior:
     p = posterior
     i = p.mask.sum()
     l = p.L_inverse @ p._k(x)  # noqa: E741
-    d = jnp.sqrt(jnp.maximum(p.kernel.diagonal(x) + p.nugget - l @ l, 1e-10 * p.kernel.variance))
+    d = jnp.sqrt(jnp.maximum(p.kernel.diagonal(x) + p.nugget - l @ l, 1e-10 * p.kernel.largest()))
     y = jnp.where(jnp.isnan(y), p.mean(x), y)
     row = (-(l @ p.L_inverse) / d).at[i].set(1.0 / d)
     L_inverse = p.L_inverse.at[i].set(row)

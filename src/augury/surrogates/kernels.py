@@ -22,6 +22,7 @@ from numpy.random import Generator
 
 from augury._errors import UnsupportedError
 from augury._types import Array
+from augury.core.keys import KeyArray, generator
 from augury.surrogates.features import FeatureDraw, Features
 
 KernelName = Literal["se", "matern32", "matern52"]
@@ -33,7 +34,9 @@ Pair = tuple[Any, Any]  # of arrays of NumPy or JAX, whichever was given
 class Kernel(eqx.Module):
     """A covariance function on the unit cube, as a Gaussian process uses it."""
 
-    variance: eqx.AbstractVar[Float[Array, ""]]  # the largest of the prior, over the cube
+    @abstractmethod
+    def largest(self) -> Float[Array, ""]:
+        """The largest prior variance over the cube."""
 
     @abstractmethod
     def gram(self, a: Float[Array, "n D"], b: Float[Array, "m D"]) -> Float[Array, "n m"]:
@@ -44,10 +47,10 @@ class Kernel(eqx.Module):
         """k(x, x)."""
 
     @abstractmethod
-    def draw(self, count: int, rng: Generator) -> Callable[[Array], Array]:
-        """A function drawn from the prior, as a pytree: one point or several to values.
+    def draw(self, count: int, dim: int, *, key: KeyArray) -> Callable[[Array], Array]:
+        """A function of points with `dim` columns drawn from the prior, as a pytree.
 
-        `count` is the number of its random features, where it is made of such.
+        `count` is the number of its random features, or the width of its network.
         """
 
 
@@ -55,6 +58,11 @@ class Stationary(Kernel):
     """A stationary kernel; `frequencies` draws from its spectral density (Bochner's theorem)."""
 
     lengthscale: eqx.AbstractVar[Float[Array, " D"]]
+    variance: eqx.AbstractVar[Float[Array, ""]]
+
+    def largest(self) -> Float[Array, ""]:
+        """The variance."""
+        return self.variance
 
     @staticmethod
     @abstractmethod
@@ -91,8 +99,9 @@ class Stationary(Kernel):
         amplitude = np.sqrt(2.0 * np.asarray(self.variance) / count)
         return Features(self.frequencies(count // 2, rng), amplitude)
 
-    def draw(self, count: int, rng: Generator) -> FeatureDraw:
+    def draw(self, count: int, dim: int, *, key: KeyArray) -> FeatureDraw:
         """φ(x)ᵀw of random features and standard normal weights."""
+        rng = generator(key)
         return FeatureDraw(self.features(count, rng), rng.standard_normal(count))
 
 

@@ -1,0 +1,244 @@
+"""Levenberg–Marquardt in the dual.
+
+A network minimizes φ(θ) = ‖t − f(X; θ)‖² + λ‖θ − θ_0‖², with t the targets less a fixed offset. At
+θ = θ_0 + δ let r = t − f(X; θ) be the residuals and J their Jacobian. The step d minimizes the linearized
+
+    ‖r − Jd‖² + λ‖δ + d‖² + μ‖d‖²,   so that   (JᵀJ + sI) d = Jᵀr − λδ,   s = λ + μ.
+
+Since p is much larger than n, this is solved through K = JJᵀ, the empirical NTK at θ (n × n):
+
+    (K + sI) a = r + (λ/s) Jδ,   d = Jᵀa − (λ/s) δ.                                       (step)
+
+Then r − Jd = s·a: what the linear model expects of the residuals, and of φ, costs nothing more, and
+
+    ‖½∇φ‖² = ‖Jᵀr − λδ‖² = rᵀKr − 2λ rᵀJδ + λ²‖δ‖².                                        (gradient)
+
+One linearization, one product with J and two with Jᵀ make a step. The second corrects for the curvature:
+where the residuals at θ + d are r_1 and not s·a, Jᵀ(K + sI)⁻¹(r_1 − s·a) is added to d, with the matrix
+already factorized. Without it a step along the manifold of equal fit leaves the manifold (the Maratos
+effect), and small λ would mean small steps. The damping μ follows the gain ratio of actual and expected
+decrease (Nielsen). For λ → 0 the first term of d is the step of least norm, and the limit is the
+interpolation nearest to θ_0.
+
+Where n is large, K is not formed: the systems are solved by conjugate gradients (`dual.conjugate`), with
+residuals e = b − (K + sI) a that enter the linear model, r − Jd = s·a + e.
+
+References: Nielsen (1999), "Damping parameter in Marquardt's method"; Nocedal & Wright (2006),
+"Numerical optimization", section 18.3.
+"""
+
+import enum
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Float, Int
+
+from augury._types import Array
+from augury.surrogates.dual_solve import Preconditioner, conjugate, factorized, is_stale, precondition
+from augury.surrogates.networks import Network
+from augury.surrogates.tangent import Params, Tangent
+
+GAIN = 20.0  # the decrease that is expected of a last step, as a fraction of the loss, in tolerances
+EXACT = 1e-8  # or as a fraction of the loss at θ_0, since for λ → 0 the loss itself vanishes
+WINDOW, SETTLED = (
+    8,
+    10.0,
+)  # steps that together lower the loss by less than that many tolerances are the last
+LEAST_LAM = 1e-10  # the smallest λ, as a fraction of the mean of K's diagonal at θ_0
+SMALLEST_RATIO = 1e-4  # of actual and expected decrease, for a step to be taken
+LINEAR = 0.9  # the ratio above which steps need no damping
+INEXACT, ROUGH = 1e-2, 1e-1  # tolerances of conjugate gradients, for a step and for its correction
+LARGEST_DAMPING = 1e10  # in units of the mean of K's diagonal
+
+
+class Outcome(enum.IntEnum):
+    """How the training of one network ended."""
+
+    RUNNING = 0
+    CONVERGED = 1
+    OUT_OF_STEPS = 2
+    SETTLED = 3
+    STALLED = 4
+    NOT_FINITE = 5
+
+
+REASONS = {
+    Outcome.CONVERGED: "The gradient vanished.",
+    Outcome.OUT_OF_STEPS: "The number of steps was used up before the gradient vanished.",
+    Outcome.SETTLED: "The loss settled before the gradient vanished; kinks of the activation do that.",
+    Outcome.STALLED: "No step lowered the loss, though the gradient had not vanished.",
+    Outcome.NOT_FINITE: "The network or its gradient is not finite at its initial parameters.",
+}
+
+
+class State(NamedTuple):
+    """Where the training of one network is."""
+
+    delta: Params
+    tangent: Tangent
+    K: Float[Array, "n n"] | None
+    r: Float[Array, " n"]
+    along: Float[Array, " n"]  # Jδ
+    length: Float[Array, ""]  # ‖δ‖²
+    gradient: Float[Array, ""]  # ‖½∇φ‖
+    mu: Float[Array, ""]
+    growth: Float[Array, ""]  # by which μ grows at the next refused step
+    steps: Int[Array, ""]
+    outcome: Int[Array, ""]
+    near: Preconditioner | None  # of conjugate gradients, and the iterations of the last solution
+    iterations: Int[Array, ""]
+    mark: Float[Array, ""]  # the loss when it was last looked at
+
+
+class Problem(NamedTuple):
+    """What one network is trained on; x and θ_0 are in the precision of the products."""
+
+    network: Network
+    theta0: Params
+    x: Float[Array, "n D"]
+    mask: Float[Array, " n"]
+    target: Float[Array, " n"]
+    lam: Float[Array, ""]
+
+    def loss(self, r: Array, length: Array) -> Array:
+        """φ."""
+        return r @ r + self.lam * length
+
+
+def descend(problem: Problem, tolerance: Array, max_steps: Array, direct: bool) -> tuple[Array, State]:
+    """The loss and the state at the end; the state's gradient is relative to that at θ_0."""
+    start = _linearized(problem, None, direct)
+    unit = jnp.sum(problem.mask * start[0].diagonal()) / jnp.maximum(jnp.sum(problem.mask), 1.0)
+    problem = problem._replace(lam=jnp.maximum(problem.lam, LEAST_LAM * unit))
+    zero, none = jnp.zeros(()), jax.tree.map(jnp.zeros_like, problem.theta0)
+    scale = _gradient(problem, start, none, zero)
+    worst = start[2] @ start[2]
+    finite = jnp.isfinite(scale) & jnp.isfinite(worst)
+    outcome = jnp.where(
+        finite, jnp.where(scale > 0.0, Outcome.RUNNING, Outcome.CONVERGED), Outcome.NOT_FINITE
+    )
+    near = None if direct else _precondition(problem, none, start[0], problem.lam)
+    count = jnp.asarray(0)
+    first = State(none, *start, zero, scale, zero, jnp.asarray(2.0), count, outcome, near, count, worst)
+
+    def step(s: State) -> State:
+        s, best, expected = _step(problem, s)
+        loss = problem.loss(s.r, s.length)
+        ratio = (loss - best.loss) / expected
+        taken = ratio > SMALLEST_RATIO
+
+        def move() -> tuple[Any, ...]:
+            parts = _linearized(problem, best.delta, direct)
+            gradient = _gradient(problem, parts, best.delta, best.length)
+            mu = s.mu * jnp.maximum(1.0 / 3.0, 1.0 - (2.0 * ratio - 1.0) ** 3)  # Nielsen (1999), eq. 2.4
+            mu = jnp.where(ratio < LINEAR, jnp.maximum(mu, problem.lam), mu)
+            return best.delta, *parts, best.length, gradient, mu, jnp.asarray(2.0)
+
+        def stay() -> tuple[Any, ...]:
+            return *s[:7], s.growth * jnp.maximum(s.mu, problem.lam), 2.0 * s.growth
+
+        place = jax.lax.cond(taken, move, stay)
+        kept = s._replace(**dict(zip(State._fields, place, strict=False)))
+        little = expected <= jnp.maximum(GAIN * tolerance * loss, EXACT * worst)
+        steps, now = s.steps + 1, problem.loss(kept.r, kept.length)
+        look = steps % WINDOW == 0
+        outcome = jnp.select(
+            [
+                (kept.gradient <= tolerance * scale) & little,
+                kept.mu > LARGEST_DAMPING * unit,
+                look & (now > (1.0 - SETTLED * tolerance) * s.mark),
+                steps >= max_steps,
+            ],
+            [Outcome.CONVERGED, Outcome.STALLED, Outcome.SETTLED, Outcome.OUT_OF_STEPS],
+            Outcome.RUNNING,
+        )
+        return kept._replace(steps=steps, outcome=outcome, mark=jnp.where(look, now, s.mark))
+
+    end = jax.lax.while_loop(lambda s: s.outcome == Outcome.RUNNING, step, first)
+    relative = end.gradient / jnp.where(scale > 0.0, scale, 1.0)
+    return problem.loss(end.r, end.length), end._replace(gradient=relative)
+
+
+Parts = tuple[Tangent, Array | None, Array, Array]  # J, K, r, Jδ
+
+
+def _linearized(problem: Problem, delta: Params | None, direct: bool) -> Parts:
+    """At θ_0 + δ; δ = 0 is None, since products with a constant 0 are miscompiled in batches."""
+    theta = problem.theta0 if delta is None else _plus(problem.theta0, delta)
+    values, tangent = problem.network.linearize(theta, problem.x)
+    m = problem.mask
+    K = tangent.gram(tangent) * (m[:, None] * m).astype(values.dtype) if direct else None
+    along = jnp.zeros_like(m) if delta is None else m * tangent.push(delta).astype(m.dtype)
+    return tangent, K, m * (problem.target - values.astype(m.dtype)), along
+
+
+class Trial(NamedTuple):
+    """A point that was tried."""
+
+    delta: Params
+    length: Float[Array, ""]
+    linear: Float[Array, " n"]  # the residuals expected there
+    r: Float[Array, " n"]
+    loss: Float[Array, ""]
+
+
+def _try(problem: Problem, delta: Params, linear: Array) -> Trial:
+    values = problem.network(_plus(problem.theta0, delta), problem.x)
+    r, length = problem.mask * (problem.target - values.astype(linear.dtype)), _squared(delta)
+    return Trial(delta, length, linear, r, problem.loss(r, length))
+
+
+def _step(problem: Problem, s: State) -> tuple[State, Trial, Array]:
+    """The better one of θ + d and its correction, and the decrease that the linear model expects of d."""
+    total = problem.lam + s.mu
+    share = problem.lam / total
+    dtype = problem.x.dtype
+    if s.K is not None:
+        solve = factorized(s.K, total)
+    else:
+        assert s.near is not None
+        near = jax.lax.cond(
+            is_stale(s.near, s.iterations, total),
+            lambda: _precondition(problem, s.delta, s.tangent, total),
+            lambda: s.near,
+        )
+        s = s._replace(near=near)
+        solve = conjugate(s.tangent, problem.mask, near, total)
+    a, e, iterations = solve(s.r + share * s.along, INEXACT)
+    rest = (1.0 - share).astype(dtype)
+    delta = jax.tree.map(lambda u, v: u + rest * v, s.tangent.pull(a.astype(dtype)), s.delta)  # (step)
+    plain = _try(problem, delta, total * a + e)
+    surprise = solve(plain.r - plain.linear, ROUGH).a
+    corrected = _try(problem, _plus(delta, s.tangent.pull(surprise.astype(dtype))), plain.linear)
+    better = corrected.loss < plain.loss
+    best: Trial = jax.tree.map(lambda u, v: jnp.where(better, u, v), corrected, plain)
+    expected = problem.loss(s.r, s.length) - problem.loss(plain.linear, plain.length)
+    return s._replace(iterations=iterations), best, expected
+
+
+def _precondition(problem: Problem, delta: Params, tangent: Tangent, total: Array) -> Preconditioner:
+    theta = _plus(problem.theta0, delta)
+    return precondition(problem.network, theta, tangent, problem.x, problem.mask, total)
+
+
+def _gradient(problem: Problem, parts: Parts, delta: Params, length: Array) -> Array:
+    """‖Jᵀr − λδ‖."""
+    tangent, K, r, along = parts
+    if K is None:
+        low = problem.lam.astype(problem.x.dtype)
+        pulled = tangent.pull(r.astype(problem.x.dtype))
+        return jnp.sqrt(_squared(jax.tree.map(lambda u, v: u - low * v, pulled, delta)))
+    inner = r @ (K.astype(r.dtype) @ r)
+    square = inner - 2.0 * problem.lam * (r @ along) + problem.lam**2 * length  # (gradient)
+    return jnp.sqrt(jnp.maximum(square, 0.0))
+
+
+def _plus(a: Params, b: Params) -> Params:
+    return jax.tree.map(jnp.add, a, b)
+
+
+def _squared(tree: Any) -> Array:
+    parts = [jnp.sum(leaf.astype(jnp.float64) ** 2) for leaf in jax.tree.leaves(tree)]
+    return functools.reduce(jnp.add, parts)

@@ -1,0 +1,208 @@
+"""Networks in the NTK parameterization: parameters of unit variance, scales in the forward pass.
+
+    h_0 = 2x − 1,   z_l = σ_W/√fan_in · h_{l−1} W_l + σ_b b_l,   h_l = φ(z_l),   f = z_{depth+1}
+
+so that ‖θ − θ_0‖² is the right regularizer and widths may grow. Points are rows of the unit cube.
+Reference: Jacot et al. (2018), "Neural tangent kernel"; Be Greedy, section A.
+"""
+
+import itertools
+import math
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, Protocol
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+from numpy.random import Generator
+
+from augury._checks import check_count, one_of
+from augury._errors import UnsupportedError
+from augury._types import Array
+from augury.core.keys import KeyArray, generator
+from augury.surrogates.tangent import Dense, Layer, Layers, Params, Tangent
+
+Activation = Literal["relu", "erf", "tanh", "gelu"]
+
+ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
+    "relu": jax.nn.relu,
+    "erf": jax.scipy.special.erf,
+    "tanh": jnp.tanh,
+    "gelu": lambda z: jax.nn.gelu(z, approximate=False),
+}
+
+
+def as_scalar(value: Any) -> np.ndarray:
+    """A number as an array, so that another value does not compile anew."""
+    return np.asarray(value, dtype=np.float64)
+
+
+class Network(eqx.Module):
+    """A function f(x; θ) with one value, and how its parameters are drawn."""
+
+    @property
+    @abstractmethod
+    def knows_last(self) -> bool:
+        """Whether `zero_last` is possible."""
+
+    @abstractmethod
+    def init(self, key: KeyArray, dim: int) -> Params:
+        """Parameters θ_0 ~ init(·) for points with `dim` columns."""
+
+    @abstractmethod
+    def __call__(self, params: Params, x: Float[Array, "*n D"]) -> Float[Array, "*n"]:
+        """f(x; θ) at one point (D,) or at the rows of (n, D)."""
+
+    @abstractmethod
+    def linearize(self, params: Params, x: Float[Array, "n D"]) -> tuple[Float[Array, " n"], Tangent]:
+        """The values at the rows of `x` and their derivative by the parameters."""
+
+    @abstractmethod
+    def zero_last(self, params: Params) -> Params:
+        """The parameters with the last layer, weights and bias, set to 0 (STO-BNTS, Alg. 1, line 5)."""
+
+
+class MLP(Network):
+    """A fully connected network.
+
+    Args:
+        depth: the number of hidden layers.
+        width: units of each hidden layer.
+        activation: "relu", "erf", "tanh" or "gelu".
+        weight_std: σ_W.
+        bias_std: σ_b.
+        bias: whether layers have biases; a ReLU network without them is 0 where 2x − 1 is.
+        zero_output_bias: whether the bias of the output starts at 0 (Be Greedy, F) and not at N(0, 1).
+    """
+
+    depth: int = eqx.field(static=True, default=2)
+    width: int = eqx.field(static=True, default=256)
+    activation: Activation = eqx.field(static=True, default="relu")
+    weight_std: Float[Array, ""] = eqx.field(converter=as_scalar, default=1.5)
+    bias_std: Float[Array, ""] = eqx.field(converter=as_scalar, default=0.05)
+    bias: bool = eqx.field(static=True, default=True)
+    zero_output_bias: bool = eqx.field(static=True, default=False)
+
+    @property
+    def knows_last(self) -> bool:
+        """Yes."""
+        return True
+
+    def __check_init__(self) -> None:
+        check_dense(self)
+
+    def init(self, key: KeyArray, dim: int) -> tuple[Layer, ...]:
+        """Independent N(0, 1) numbers."""
+        check_count("dim", dim)
+        return draw_dense(self, dim, generator(key))
+
+    def __call__(self, params: tuple[Layer, ...], x: Float[Array, "*n D"]) -> Float[Array, "*n"]:
+        """f(x; θ)."""
+        return forward(self, params, 2.0 * x - 1.0)
+
+    def linearize(self, params: tuple[Layer, ...], x: Array) -> tuple[Array, Layers]:
+        """The values at the rows of `x`; one forward and one backward pass."""
+        values, blocks, _ = backward(self, params, 2.0 * x - 1.0)
+        return values, Layers(None, blocks)
+
+    def zero_last(self, params: tuple[Layer, ...]) -> tuple[Layer, ...]:
+        """θ with W_{depth+1} = 0 and b_{depth+1} = 0."""
+        return zero_last(params)
+
+
+class DenseNetwork(Protocol):
+    """The fields of a network with dense layers at its end."""
+
+    depth: int
+    width: int
+    activation: Activation
+    weight_std: Float[Array, ""]
+    bias_std: Float[Array, ""]
+    bias: bool
+    zero_output_bias: bool
+
+
+def check_dense(network: DenseNetwork) -> None:
+    """Refuse fields without a meaning."""
+    check_count("depth", network.depth)
+    check_count("width", network.width)
+    one_of("activation", network.activation, tuple(ACTIVATIONS))
+    for name in ("weight_std", "bias_std"):
+        value, least = getattr(network, name), name == "weight_std"
+        if value.ndim != 0 or not np.isfinite(value) or value < 0.0 or (least and value == 0.0):
+            raise UnsupportedError(
+                f"{name} must be one {'positive' if least else 'non-negative'}, finite number; "
+                f"got {value}. Use about 1 for weights, and bias=False for no biases."
+            )
+
+
+def draw_layer(into: int, out: int, bias: bool, rng: Generator) -> Layer:
+    """Independent N(0, 1) numbers; with NumPy, since JAX's generator compiles anew for every shape."""
+    return Layer(rng.standard_normal((into, out)), rng.standard_normal(out) if bias else None)
+
+
+def draw_dense(network: DenseNetwork, into: int, rng: Generator) -> tuple[Layer, ...]:
+    """The dense layers, from `into` inputs to one output."""
+    sizes = [into, *[network.width] * network.depth, 1]
+    layers = [draw_layer(a, b, network.bias, rng) for a, b in itertools.pairwise(sizes)]
+    if network.bias and network.zero_output_bias:
+        layers[-1] = layers[-1]._replace(bias=np.zeros(1))
+    return tuple(layers)
+
+
+def zero_last(params: tuple[Layer, ...]) -> tuple[Layer, ...]:
+    """The layers with the last one set to 0."""
+    return (*params[:-1], jax.tree.map(lambda leaf: 0.0 * leaf, params[-1]))
+
+
+def affine(network: DenseNetwork, layer: Layer, h: Array) -> Array:
+    """z = σ_W/√fan_in · h W + σ_b b."""
+    z = network.weight_std / math.sqrt(layer.weight.shape[0]) * (h @ layer.weight)
+    return z if layer.bias is None else z + network.bias_std * layer.bias
+
+
+def forward(network: DenseNetwork, layers: tuple[Layer, ...], h: Float[Array, "*n into"]) -> Array:
+    """The values of the dense layers at `h`."""
+    for layer in layers[:-1]:
+        h = ACTIVATIONS[network.activation](affine(network, layer, h))
+    return affine(network, layers[-1], h)[..., 0]
+
+
+def backward(
+    network: DenseNetwork,
+    layers: tuple[Layer, ...],
+    h: Float[Array, "n into"],
+    *,
+    to_inputs: bool = False,
+) -> tuple[Array, tuple[Dense, ...], Array | None]:
+    """The values, the parts of their Jacobian, and (if asked for) their derivative by `h`.
+
+    D_{L+1} = 1,   D_l = (σ_W/√fan_in · D_{l+1} W_{l+1}ᵀ) ∘ φ'(z_l)
+    """
+    inputs, curves = [h], []
+    for layer in layers[:-1]:
+        z = affine(network, layer, inputs[-1])
+        value, slope = jax.jvp(ACTIVATIONS[network.activation], (z,), (jnp.ones_like(z),))
+        inputs.append(value)
+        curves.append(slope)
+    z = affine(network, layers[-1], inputs[-1])
+    D, blocks = None, []
+    for index in range(len(layers) - 1, -1, -1):
+        weight = layers[index].weight
+        scale = network.weight_std / math.sqrt(weight.shape[0])
+        bias_scale = None if layers[index].bias is None else network.bias_std
+        blocks.append(Dense(inputs[index], D, jnp.asarray(scale), bias_scale))
+        if index or to_inputs:
+            into = weight.T if D is None else D @ weight.T
+            D = scale * jnp.broadcast_to(into, inputs[index].shape)
+        if index:
+            D = D * curves[index - 1]
+    return z[:, 0], tuple(reversed(blocks)), D if to_inputs else None
+
+
+def stack(trees: Sequence[Params]) -> Params:
+    """The parameters of several networks, the networks along a new first axis."""
+    return jax.tree.map(lambda *leaves: np.stack(leaves), *trees)

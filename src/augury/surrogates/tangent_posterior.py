@@ -1,0 +1,224 @@
+"""Bayesian linear regression on the tangent features of one network, exact and in the dual.
+
+    f(x) = m(x) + √output · ⟨∇f(x; θ), w⟩,   w ~ N(0, I),   y = f(x) + N(0, noise)
+
+What the papers write with the p × p matrix U = λI + Σ g gᵀ has an exact form with the n × n matrix of
+the empirical NTK. A mean or a draw is linear in the tangent features again: one vector of weights, and
+one forward derivative per point, whatever the number of observations.
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Bool, Float
+
+from augury._types import Array
+from augury.core.data import Data, bucket, pad
+from augury.core.keys import KeyArray, fold, generator
+from augury.core.linalg import cholesky, inverse_factor, square
+from augury.core.precision import computing, public, to_numpy
+from augury.surrogates.base import Path, Posterior, new_observations
+from augury.surrogates.networks import Network
+from augury.surrogates.tangent import Params, Tangent
+from augury.surrogates.tangent_draw import standard_normal
+
+JITTER = 1e-8  # times the mean variance at the observations, always on the diagonal
+
+
+class TangentPosterior(Posterior):
+    """The posterior of w; `centre` are the parameters of a network that is the mean m, or None for 0."""
+
+    network: Network
+    params: Params  # θ of the features
+    centre: Params | None
+    output: Float[Array, ""]
+    noise: Float[Array, ""]
+    x: Float[Array, "capacity D"]
+    residual: Float[Array, " capacity"]  # standardized y − m(x); zero in padded rows
+    mask: Bool[Array, " capacity"]
+    tangent: Tangent  # at x
+    L_inverse: Float[Array, "capacity capacity"]
+    weights: Params  # √output · the mean of w
+    nugget: Float[Array, ""]
+    shift: Float[Array, ""]
+    scale: Float[Array, ""]
+
+    def _centre(self, x: Array) -> Array:
+        return jnp.zeros(x.shape[:-1]) if self.centre is None else self.network(self.centre, x)
+
+    def _linear(self, x: Array, weights: Params) -> Array:
+        """⟨∇f(x; θ), weights⟩."""
+        return jax.jvp(lambda params: self.network(params, x), (self.params,), (weights,))[1]
+
+    def _half(self, x: Float[Array, "m D"]) -> tuple[Tangent, Float[Array, "capacity m"]]:
+        """The features at x, and L⁻¹k(x)."""
+        features = self.network.linearize(self.params, x)[1]
+        k = self.output * jnp.where(self.mask[:, None], self.tangent.gram(features), 0.0)
+        return features, self.L_inverse @ k
+
+    @public
+    def mean(self, x: Float[Array, "*n D"]) -> Float[Array, "*n"]:
+        """μ(x) = m(x) + ⟨∇f(x; θ), output·Jᵀ(output·K + noise·I)⁻¹(y − m)⟩."""
+        return self.shift + self.scale * (self._centre(x) + self._linear(x, self.weights))
+
+    @public
+    def var(self, x: Float[Array, "*n D"]) -> Float[Array, "*n"]:
+        """σ²(x) = output·‖∇f(x; θ)‖² − ‖L⁻¹k(x)‖²."""
+        rows = x if x.ndim == 2 else x[None]
+        features, half = self._half(rows)
+        prior = self.output * features.diagonal()
+        var = self.scale**2 * jnp.maximum(prior - (half * half).sum(0), 1e-12 * prior + 1e-300)
+        return var if x.ndim == 2 else var[0]
+
+    @public
+    def joint(self, xs: Float[Array, "m D"]) -> tuple[Float[Array, " m"], Float[Array, "m m"]]:
+        """Mean and covariance at several points."""
+        features, half = self._half(xs)
+        covariance = self.output * features.gram(features) - square(half)
+        return self.mean(xs), self.scale**2 * covariance
+
+    def sample(self, *, key: KeyArray, scale: float = 1.0) -> "TangentPath":
+        """A draw of w by Matheron's rule: a prior draw plus its exact update, one dual solve."""
+        prior = standard_normal(self.params, generator(key))
+        epsilon = generator(fold(key, 1)).standard_normal(len(self.residual))
+        with computing():
+            return to_numpy(_sample(self, prior, epsilon, np.asarray(scale)))
+
+    def condition(self, xs: np.ndarray, ys: np.ndarray | None = None) -> "TangentPosterior":
+        """One row of L⁻¹ per new point, O(n²) each; without `ys` the mean is taken as observed."""
+        xs, values = new_observations(xs, ys)
+        if len(xs) == 0:
+            return self
+        self.check_points(xs)
+        posterior, n = self, int(np.sum(self.mask))
+        with computing():
+            for i, (x, y) in enumerate(zip(xs, values, strict=True), start=1):
+                posterior = to_numpy(_append(_grow(posterior, bucket(n + i)), x, y))
+        return posterior
+
+    def incumbent(self) -> float:
+        """The largest posterior mean at the observed points; the prior mean without any."""
+        mask = np.asarray(self.mask)
+        if not mask.any():
+            return float(self.shift)
+        return float(np.max(self.mean(np.asarray(self.x))[mask]))
+
+    def information_gain(self) -> float:
+        """½ log det(I + K/nugget) = Σ log L_ii − (n/2) log nugget."""
+        diagonal = np.diagonal(np.asarray(self.L_inverse))[np.asarray(self.mask)]
+        return float(-np.log(diagonal).sum() - 0.5 * len(diagonal) * np.log(self.nugget))
+
+    @property
+    def noise_std(self) -> float:
+        """The standard deviation of the observation noise."""
+        return float(np.sqrt(self.noise) * self.scale)
+
+
+class TangentPath(Path):
+    """x ↦ shift + scale · (m(x) + ⟨∇f(x; θ), weights⟩)."""
+
+    network: Network
+    params: Params
+    centre: Params | None
+    weights: Params
+    shift: Float[Array, ""]
+    scale: Float[Array, ""]
+
+    @public
+    def __call__(self, x: Float[Array, "*n D"]) -> Float[Array, "*n"]:
+        """The value at one point or at several."""
+        value = jax.jvp(lambda params: self.network(params, x), (self.params,), (self.weights,))[1]
+        if self.centre is not None:
+            value = value + self.network(self.centre, x)
+        return self.shift + self.scale * value
+
+
+@eqx.filter_jit
+def regress(
+    network: Network,
+    params: Params,
+    centre: Params | None,
+    output: Array,
+    noise: Array,
+    data: Data,
+    shift: Array,
+    scale: Array,
+) -> tuple[TangentPosterior, Array]:
+    """The posterior given all of `data`, and the jitter that the factorization needed."""
+    x, mask = jnp.asarray(data.x), jnp.asarray(data.mask)
+    tangent = network.linearize(params, x)[1]
+    mean = 0.0 if centre is None else network(centre, x)
+    residual = jnp.where(mask, (data.y - shift) / scale - mean, 0.0)
+    K = output * jnp.where(mask[:, None] & mask[None, :], tangent.gram(tangent), 0.0)
+    unit = jnp.where(mask, jnp.diagonal(K), 0.0).sum() / jnp.maximum(mask.sum(), 1)
+    nugget = noise + JITTER * unit
+    L, jitter = cholesky(K + jnp.diag(jnp.where(mask, nugget, 1.0)))
+    posterior = TangentPosterior(
+        network=network, params=params, centre=centre, output=jnp.asarray(output),
+        noise=jnp.asarray(noise), x=x, residual=residual, mask=mask, tangent=tangent,
+        L_inverse=inverse_factor(L), weights=jax.tree.map(jnp.zeros_like, params),
+        nugget=nugget + jitter, shift=jnp.asarray(shift), scale=jnp.asarray(scale),
+    )  # fmt: skip
+    return _with_weights(posterior), jitter
+
+
+def _with_weights(p: TangentPosterior) -> TangentPosterior:
+    return eqx.tree_at(lambda q: q.weights, p, _dual(p, p.residual))
+
+
+def _dual(p: TangentPosterior, residual: Array) -> Params:
+    """output · Jᵀ(output·K + nugget·I)⁻¹ residual."""
+    alpha = p.L_inverse.T @ (p.L_inverse @ residual)
+    return p.tangent.pull(p.output * jnp.where(p.mask, alpha, 0.0))
+
+
+@eqx.filter_jit
+def _sample(p: TangentPosterior, prior: Params, epsilon: Array, scale: Array) -> TangentPath:
+    prior = jax.tree.map(lambda leaf: scale * jnp.sqrt(p.output) * leaf, prior)
+    noise = scale * jnp.sqrt(p.nugget) * epsilon
+    residual = jnp.where(p.mask, p.residual - p.tangent.push(prior) - noise, 0.0)
+    weights = jax.tree.map(jnp.add, prior, _dual(p, residual))
+    return TangentPath(p.network, p.params, p.centre, weights, p.shift, p.scale)
+
+
+def _grow(posterior: TangentPosterior, capacity: int) -> TangentPosterior:
+    """The same posterior with room for more observations; its features come with the next one."""
+    more = capacity - len(posterior.x)
+    if more <= 0:
+        return posterior
+    L_inverse = np.eye(capacity)
+    L_inverse[:-more, :-more] = posterior.L_inverse
+    padded = (
+        np.pad(posterior.x, ((0, more), (0, 0))),
+        pad(np.asarray(posterior.residual), capacity),
+        np.pad(posterior.mask, (0, more)),
+        L_inverse,
+    )
+    grown = eqx.tree_at(lambda p: (p.x, p.residual, p.mask, p.L_inverse), posterior, padded)
+    return to_numpy(_featured(grown))
+
+
+@eqx.filter_jit
+def _featured(p: TangentPosterior) -> TangentPosterior:
+    return eqx.tree_at(lambda q: q.tangent, p, p.network.linearize(p.params, p.x)[1])
+
+
+@eqx.filter_jit
+def _append(p: TangentPosterior, x: Array, y: Array) -> TangentPosterior:
+    """One more observation: a new row of L, hence of L⁻¹, as in :mod:`augury.surrogates.gp_posterior`."""
+    i = p.mask.sum()
+    features, half = p._half(x[None])
+    l, variance = half[:, 0], p.output * features.diagonal()[0]  # noqa: E741
+    d = jnp.sqrt(jnp.maximum(variance + p.nugget - l @ l, 1e-10 * variance + 1e-300))
+    linear = p._linear(x, p.weights)
+    surprise = jnp.where(jnp.isnan(y), linear, (y - p.shift) / p.scale - p._centre(x))
+    row = (-(l @ p.L_inverse) / d).at[i].set(1.0 / d)
+    changed = (
+        p.x.at[i].set(x),
+        p.residual.at[i].set(surprise),
+        p.mask.at[i].set(True),
+        p.L_inverse.at[i].set(row),
+    )
+    p = eqx.tree_at(lambda q: (q.x, q.residual, q.mask, q.L_inverse), p, changed)
+    return _with_weights(_featured(p))

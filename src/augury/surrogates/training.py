@@ -1,0 +1,121 @@
+"""Training of a batch of networks to convergence, by Levenberg–Marquardt in the dual (`levenberg.py`).
+
+The method depends on the number of rows alone: up to `LARGEST_MATRIX` the n × n systems are factorized
+("dual"), beyond they are solved by conjugate gradients ("dual-cg"). Products with the Jacobian are
+computed in float32 where λ and the tolerance allow it, which halves the time and changes the loss by
+less than the tolerance does; factorizations, sums and results are in float64.
+"""
+
+import time
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from augury._types import Array
+from augury.core.precision import computing, to_numpy
+from augury.surrogates.levenberg import REASONS, Outcome, Problem, State, descend
+from augury.surrogates.networks import MLP, Network
+from augury.surrogates.tangent import MEMORY, Params, cast
+
+TOLERANCE = 1e-3  # of the gradient's norm, as a fraction of what it was at θ_0
+MAX_STEPS = 100
+LARGEST_MATRIX = 2048  # rows up to which K is formed and factorized at every step
+SINGLE_LAM = 1e-5  # the smallest λ for which products are computed in float32
+SINGLE_TOLERANCE = 1e-4  # and the smallest tolerance
+BATCH_MEMORY = 4 * 2**30  # bytes for the networks that are trained side by side on an accelerator
+
+
+class Trained(NamedTuple):
+    """Trained networks, and how the training went; arrays have one entry per network."""
+
+    params: Params
+    loss: Float[np.ndarray, " B"]  # φ
+    misfit: Float[np.ndarray, " B"]  # ‖t − f‖²
+    gradient_norm: Float[np.ndarray, " B"]  # ‖½∇φ‖, as a fraction of what it was at θ_0
+    steps: Int[np.ndarray, " B"]
+    converged: Bool[np.ndarray, " B"]
+    reasons: tuple[str, ...]
+    method: str
+    seconds: float
+
+
+def train(
+    network: Network,
+    theta0: Params,
+    x: Float[Array, "n D"],
+    mask: Bool[Array, " n"],
+    targets: Float[Array, "B n"],
+    *,
+    lam: float | Array,
+    offset: Float[Array, "B n"] | None = None,
+    tolerance: float = TOLERANCE,
+    max_steps: int = MAX_STEPS,
+) -> Trained:
+    """B networks, each trained from its own θ_0 on its own targets; never raises because of the data.
+
+    Args:
+        network: the network.
+        theta0: its initial parameters, stacked along a first axis of length B.
+        x: points, padded to a bucket.
+        mask: which rows of `x` are points.
+        targets: y, for every network.
+        lam: λ; below 1e-10 times the mean of K's diagonal it is raised to that, which interpolates.
+        offset: fixed values that are added to the network's before the comparison with the targets.
+        tolerance: the gradient's norm at which a network has converged, as a fraction of that at θ_0.
+        max_steps: the most steps of a network.
+    """
+    started = time.perf_counter()
+    x, mask = np.asarray(x, dtype=np.float64), np.asarray(mask, dtype=bool)
+    goal = np.asarray(targets, dtype=np.float64)
+    goal = np.where(mask, goal if offset is None else goal - np.asarray(offset), 0.0)
+    lam = np.asarray(lam, dtype=np.float64)
+    single = bool(lam >= SINGLE_LAM) and tolerance >= SINGLE_TOLERANCE
+    method = "dual" if len(x) <= LARGEST_MATRIX else "dual-cg"
+    with computing():
+        problem = Problem(network, theta0, x, mask.astype(np.float64), goal, lam)
+        limits = np.asarray(tolerance, dtype=np.float64), np.asarray(max_steps)
+        side_by_side = _side_by_side(network, *goal.shape)
+        params, loss, state = to_numpy(_train(problem, *limits, single, method, side_by_side))
+    outcomes = [Outcome(int(outcome)) for outcome in state.outcome]
+    return Trained(
+        params=params,
+        loss=loss,
+        misfit=np.sum(state.r**2, axis=1),
+        gradient_norm=state.gradient,
+        steps=state.steps,
+        converged=np.array([outcome in (Outcome.CONVERGED, Outcome.SETTLED) for outcome in outcomes]),
+        reasons=tuple(REASONS[outcome] for outcome in outcomes),
+        method=f"{method}, float32 products" if single else method,
+        seconds=time.perf_counter() - started,
+    )
+
+
+def _side_by_side(network: Network, batch: int, n: int) -> int:
+    """How many networks are trained together: one after the other on a CPU, whose caches they share."""
+    if next(iter(jnp.zeros(()).devices())).platform == "cpu":
+        return 1
+    each = 48 * min(n, LARGEST_MATRIX) ** 2 + (0 if isinstance(network, MLP) else 4 * MEMORY)
+    return int(np.clip(BATCH_MEMORY // each, 1, batch))
+
+
+@eqx.filter_jit
+def _train(
+    problem: Problem, tolerance: Array, max_steps: Array, single: bool, method: str, side_by_side: int
+) -> tuple[Params, Array, State]:
+    dtype = jnp.float32 if single else jnp.float64
+    x = jnp.where(problem.mask[:, None] > 0.0, problem.x, problem.x[0])  # padding at a harmless point
+    network, x = cast((problem.network, x), dtype)
+
+    def one(item: tuple[Params, Array]) -> tuple[Params, Array, State]:
+        theta0, target = item
+        own = Problem(network, cast(theta0, dtype), x, problem.mask, target, problem.lam)
+        loss, end = descend(own, tolerance, max_steps, method == "dual")
+        params = jax.tree.map(lambda a, b: a + b.astype(a.dtype), theta0, end.delta)
+        return params, loss, end._replace(delta=None, tangent=None, K=None, near=None)  # type: ignore[arg-type]
+
+    stacked = (problem.theta0, problem.target)
+    return jax.lax.map(one, stacked, batch_size=None if side_by_side == 1 else side_by_side)

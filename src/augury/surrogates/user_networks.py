@@ -1,0 +1,194 @@
+"""Networks that the user brings: a pair of functions, or an Equinox module."""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from augury._errors import AuguryError, DataError, UnsupportedError
+from augury._types import Array
+from augury.core.keys import KeyArray, generator
+from augury.core.precision import computing, to_numpy
+from augury.surrogates.networks import Network
+from augury.surrogates.tangent import Params, Tangent, linearize_any
+
+
+class UserNetwork(Network):
+    """Any differentiable network, as `draw(key) -> params` and `apply(params, z) -> scalar`.
+
+    `apply` sees one row z = 2x − 1, every column in [−1, 1], in the shape `shape` if that is given. The
+    regularizer is ‖θ − θ_0‖² in the parameters as they are: draw them with unit variance and scale them
+    in `apply` (the NTK parameterization), or give an Equinox module to :class:`ModuleNetwork`.
+
+    Args:
+        draw: the parameters, a pytree of floating-point arrays, from a JAX key.
+        apply: the value of the network at one row. Functions of a module are compiled once; a new
+            lambda for every network is compiled every time.
+        shape: the shape of one input, (H, W) or (H, W, C) for images; None for a flat row.
+        last: maps the parameters to those with the last layer set to 0; None if that is not known.
+    """
+
+    draw: Callable[[Any], Params] = eqx.field(static=True)
+    apply: Callable[[Params, Array], Array] = eqx.field(static=True)
+    shape: tuple[int, ...] | None = eqx.field(static=True, default=None)
+    last: Callable[[Params], Params] | None = eqx.field(static=True, default=None)
+
+    def __check_init__(self) -> None:
+        for name in ("draw", "apply"):
+            if not callable(getattr(self, name)):
+                raise UnsupportedError(
+                    f"{name} must be a function; got {getattr(self, name)!r}. "
+                    "Pass the pair draw(key) -> params and apply(params, row) -> number."
+                )
+
+    @property
+    def knows_last(self) -> bool:
+        """Whether `last` was given."""
+        return self.last is not None
+
+    def init(self, key: KeyArray, dim: int) -> Params:
+        """What `draw` returns, in float64."""
+        _check_shape(self.shape, dim)
+        with computing():
+            return _as_parameters(self.draw(key))
+
+    def __call__(self, params: Params, x: Float[Array, "*n D"]) -> Float[Array, "*n"]:
+        """f(x; θ)."""
+        return _by_rows(lambda row: self.apply(params, row), self.shape, x)
+
+    def linearize(self, params: Params, x: Array) -> tuple[Array, Tangent]:
+        """The values at the rows of `x` and their Jacobian."""
+        return linearize_any(self.__call__, params, x)
+
+    def zero_last(self, params: Params) -> Params:
+        """What `last` returns."""
+        if self.last is None:
+            raise UnsupportedError(
+                "the last layer of a user's network must be known here; got a network without `last`. "
+                "Pass last=, a function that sets the parameters of the last layer to 0."
+            )
+        return self.last(params)
+
+
+class Held:
+    """A value that compiled code treats as a constant; two are equal if they are the same object."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+class ModuleNetwork(Network):
+    """An Equinox module, called with one row z = 2x − 1 and returning one number.
+
+    Its arrays are drawn anew for every network: θ = scale · u with u ~ N(0, 1) and `scale` the root mean
+    square of the array in `module`; arrays of zeros (biases, say) start at 0, with scale 1. The
+    parameters are the u: a module in the usual parameterization is trained in the NTK parameterization.
+    """
+
+    scales: Params  # one number for each array of the module
+    starts: Params  # 1, or 0 for an array that starts at 0
+    module: Held = eqx.field(static=True)
+    shape: tuple[int, ...] | None = eqx.field(static=True, default=None)
+
+    def __init__(self, module: Any, shape: tuple[int, ...] | None = None) -> None:
+        if not callable(module):
+            raise UnsupportedError(
+                f"a module must be callable; got {type(module).__name__}. Give it a method __call__."
+            )
+        arrays = _as_parameters(eqx.filter(module, eqx.is_array_like))
+        sizes = jax.tree.map(lambda a: np.sqrt(np.mean(a**2)), arrays)
+        self.scales = jax.tree.map(lambda s: s if s > 0.0 else np.ones(()), sizes)
+        self.starts = jax.tree.map(lambda s: np.asarray(s > 0.0, dtype=np.float64), sizes)
+        self.module = Held(module)
+        self.shape = shape
+
+    @property
+    def knows_last(self) -> bool:
+        """The order of a module's layers is not known."""
+        return False
+
+    def init(self, key: KeyArray, dim: int) -> Params:
+        """u ~ N(0, 1), or 0 where the module has zeros."""
+        _check_shape(self.shape, dim)
+        rng = generator(key)
+        arrays = eqx.filter(self.module.value, eqx.is_array)
+        return jax.tree.map(lambda a, s: s * rng.standard_normal(a.shape), arrays, self.starts)
+
+    def __call__(self, params: Params, x: Float[Array, "*n D"]) -> Float[Array, "*n"]:
+        """f(x; θ)."""
+        theta = jax.tree.map(jnp.multiply, self.scales, params)
+        module = eqx.combine(theta, eqx.filter(self.module.value, eqx.is_array, inverse=True))
+        return _by_rows(module, self.shape, x)
+
+    def linearize(self, params: Params, x: Array) -> tuple[Array, Tangent]:
+        """The values at the rows of `x` and their Jacobian."""
+        return linearize_any(self.__call__, params, x)
+
+    def zero_last(self, params: Params) -> Params:
+        """Not known."""
+        raise UnsupportedError(
+            "the last layer of a user's network must be known here; got an Equinox module. "
+            "Use UserNetwork with last=, a function that sets the parameters of the last layer to 0."
+        )
+
+
+def check_network(network: Network, dim: int, key: KeyArray) -> Params:
+    """Parameters drawn with `key`, after trying the network and its gradient on one row."""
+    params = network.init(key, dim)
+    with computing():
+        row = np.full(dim, 0.5)
+        try:
+            shape = jax.eval_shape(network, params, row).shape
+        except AuguryError:
+            raise
+        except Exception as error:
+            raise UnsupportedError(
+                f"a network must accept one row of shape {(dim,)}; got {type(error).__name__}: {error}. "
+                "Pass shape= if it wants images, and draw its parameters for that many columns."
+            ) from error
+        if shape != ():
+            raise UnsupportedError(
+                f"a network must return one number for one row; got shape {shape}. Return out[0]."
+            )
+        value, gradient = to_numpy(jax.jit(jax.value_and_grad(network.__call__))(params, row))
+    if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves((value, gradient))):
+        raise UnsupportedError(
+            f"a network and its gradient must be finite; got NaN or infinity at the centre of the space "
+            f"(value {value}). Avoid roots and logarithms at 0."
+        )
+    return params
+
+
+def _check_shape(shape: tuple[int, ...] | None, dim: int) -> None:
+    if shape is not None and int(np.prod(shape)) != dim:
+        raise DataError(
+            f"inputs must have the shape {shape} of the network; got points with {dim} columns, "
+            f"not {int(np.prod(shape))}. Use inputs of one shape, and a network with that shape."
+        )
+
+
+def _as_parameters(tree: Any) -> Params:
+    leaves = jax.tree.leaves(tree)
+    if not leaves:
+        raise UnsupportedError("a network must have parameters; got none. Return at least one array.")
+    for leaf in leaves:
+        dtype = getattr(leaf, "dtype", None)
+        if dtype is None or not jnp.issubdtype(dtype, jnp.floating):
+            got = type(leaf).__name__ if dtype is None else f"one of {dtype}"
+            raise UnsupportedError(
+                f"parameters must be floating-point arrays; got {got}. "
+                "Keep integers, keys and functions out of the parameters."
+            )
+    return jax.tree.map(lambda leaf: np.asarray(leaf, dtype=np.float64), tree)
+
+
+def _by_rows(function: Callable[[Array], Array], shape: tuple[int, ...] | None, x: Array) -> Array:
+    z = 2.0 * x - 1.0
+    z = z if shape is None else z.reshape(*x.shape[:-1], *shape)
+    for _ in range(x.ndim - 1):
+        function = jax.vmap(function)
+    return function(z)

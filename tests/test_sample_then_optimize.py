@@ -1,0 +1,147 @@
+"""Trained networks as draws from posteriors known in closed form."""
+
+import numpy as np
+import pytest
+
+from augury import Algorithm, Float, Optimizer, Pool, Space, UnsupportedError
+from augury.core.data import Data
+from augury.core.keys import fold, root_key
+from augury.core.precision import computing
+from augury.surrogates import Capability, NTKProcess, SampleThenOptimize
+from augury.surrogates.ntk import NTK
+
+KEY = root_key(0)
+X = np.array([[0.15], [0.3], [0.35], [0.8]])
+Y = np.array([0.5, -0.4, -0.6, 0.7])
+NEW = np.linspace(0.0, 1.0, 9)[:, None]
+NOISE = 0.01
+PROCESS = NTKProcess(depth=1, weight_std=1.5, bias_std=0.5, noise=NOISE, standardize=False)
+
+
+def draws(model, count=256, scale=1.0):
+    posterior = model.fit(Data.of(X, Y), key=KEY).posterior
+    made = posterior.draws(keys=[fold(KEY, i) for i in range(count)], scale=scale)
+    assert all(draw.info["training"]["converged"] for draw in made)
+    return np.array([draw.path(NEW) for draw in made])
+
+
+def limits(model):
+    """The prior covariance at initialization and the NTK, both with the model's output scale."""
+    fitted = model.process.fit(Data.of(X, Y), key=KEY).posterior.kernel
+    theta = fitted
+    nngp = NTK(1, "relu", fitted.weight_std, fitted.bias_std, fitted.output, "nngp",
+               "zero" if model.zero_output_bias else "random")  # fmt: skip
+
+    def gram(kernel, a, b):
+        with computing():
+            return np.asarray(kernel.gram(a, b))
+
+    return lambda a, b: gram(theta, a, b), lambda a, b: gram(nngp, a, b)
+
+
+def posterior_moments(model):
+    """sto-bnts, appendix A; be-greedy, Proposition 2."""
+    theta, _ = limits(model)
+    A = theta(X, X) + NOISE * np.eye(len(X))
+    k = theta(NEW, X)
+    return k @ np.linalg.solve(A, Y), theta(NEW, NEW) - k @ np.linalg.solve(A, k.T)
+
+
+def simple_moments(model):
+    """be-greedy, Proposition 1: the draw starts from the NNGP and is trained by the NTK."""
+    theta, nngp = limits(model)
+    A = theta(X, X) + NOISE * np.eye(len(X))
+    back = theta(NEW, X) @ np.linalg.inv(A)
+    inner = nngp(X, X) + NOISE * np.eye(len(X))
+    cross = back @ nngp(X, NEW)
+    return back @ Y, nngp(NEW, NEW) - cross - cross.T + back @ inner @ back.T
+
+
+def distance(sample, mean, covariance):
+    """How far moments of draws are from expected ones, in units of the Monte-Carlo error."""
+    count = len(sample)
+    variances = np.maximum(np.diagonal(covariance), 1e-6)
+    of_mean = np.abs(sample.mean(0) - mean) / np.sqrt(variances / count)
+    error = np.sqrt((np.outer(variances, variances) + covariance**2) / count)
+    return of_mean.max(), (np.abs(np.cov(sample.T) - covariance) / error).max()
+
+
+def test_posterior_draws_match_the_limit():
+    model = SampleThenOptimize(PROCESS, width=2048)
+    mean, covariance = posterior_moments(model)
+    of_mean, of_covariance = distance(draws(model), mean, covariance)
+    assert of_mean < 5.0
+    assert of_covariance < 5.0
+
+
+def test_wider_networks_are_closer_to_the_limit():
+    errors = []
+    for width in (16, 1024):
+        model = SampleThenOptimize(PROCESS, width=width)
+        mean, covariance = posterior_moments(model)
+        sample = draws(model)
+        errors.append(np.abs(np.cov(sample.T) - covariance).max() + np.abs(sample.mean(0) - mean).max())
+    assert errors[1] < errors[0]
+
+
+def test_a_larger_beta_widens_the_draws_and_leaves_the_mean():
+    model = SampleThenOptimize(PROCESS, width=2048)
+    mean, covariance = posterior_moments(model)
+    of_mean, of_covariance = distance(draws(model, scale=2.0), mean, 4.0 * covariance)
+    assert of_mean < 5.0
+    assert of_covariance < 5.0
+
+
+def test_simple_draws_match_proposition_1():
+    model = SampleThenOptimize(PROCESS, width=2048, correction=False, zero_output_bias=True)
+    sample = draws(model)
+    of_mean, of_covariance = distance(sample, *simple_moments(model))
+    assert of_mean < 5.0
+    assert of_covariance < 5.0
+    assert distance(sample, *posterior_moments(model))[1] > 5.0  # the two can be told apart
+
+
+def test_without_noise_on_the_targets_draws_are_too_narrow():
+    noisy = NTKProcess(depth=1, weight_std=1.5, bias_std=0.5, noise=0.3, standardize=False)
+    spreads = [
+        draws(SampleThenOptimize(noisy, width=512, perturb_targets=perturb), 128).std(0).mean()
+        for perturb in (True, False)
+    ]
+    assert spreads[1] < 0.9 * spreads[0]
+
+
+def test_draws_spread_in_gaps_and_shrink_at_data_and_ensembles_spread_less():
+    sample = draws(SampleThenOptimize(PROCESS, width=512), 64)
+    ensemble = SampleThenOptimize(PROCESS, width=512, correction=False, penalty=False)
+    members = draws(ensemble, 64)
+    at_data, gap = sample[:, [3]].std(0).mean(), sample[:, 5].std()
+    assert gap > 1.5 * at_data
+    assert members[:, 5].std() < gap
+
+
+def test_what_it_can_do():
+    assert SampleThenOptimize.capabilities == {Capability.PATH, Capability.GRADIENT}
+    for bad in ({"width": 0}, {"process": "ntk"}):
+        with pytest.raises(UnsupportedError, match="must be"):
+            SampleThenOptimize(**bad)
+    posterior = SampleThenOptimize(PROCESS, width=32).fit(Data.of(X, Y), key=KEY).posterior
+    one, (two,) = posterior.sample(key=KEY), posterior.draws(keys=[KEY])
+    np.testing.assert_allclose(one(NEW), two.path(NEW), rtol=1e-6)
+
+
+SMALL = Algorithm(SampleThenOptimize(NTKProcess(depth=1), width=32), "thompson")
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "space"),
+    [(SMALL, Space(x=Float(0.0, 1.0), y=Float(0.0, 1.0))), ("sto-bnts", Pool(np.eye(8)))],
+    ids=["box", "pool"],
+)
+def test_a_study(algorithm, space):
+    opt = Optimizer(space, algorithm, seed=0, initial=4)
+    for number in range(4):
+        opt.tell(opt.ask(), float(number))
+    for trial in opt.ask(2):
+        assert trial.info["training"]["converged"]
+        assert np.isfinite(trial.info["mean"])
+    assert opt.recommend() in opt.trials

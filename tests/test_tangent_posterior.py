@@ -1,0 +1,114 @@
+"""Regression on tangent features against the p × p formulas of the papers."""
+
+import jax
+import numpy as np
+import pytest
+
+from augury.core.data import Data
+from augury.core.keys import fold, root_key
+from augury.core.precision import computing, to_numpy
+from augury.surrogates.networks import MLP
+from augury.surrogates.tangent_posterior import regress
+
+KEY = root_key(0)
+NETWORK = MLP(2, 16)
+THETA = NETWORK.init(KEY, 3)
+CENTRE = NETWORK.init(fold(KEY, 9), 3)
+OUTPUT, NOISE, SHIFT, SCALE = (np.asarray(v) for v in (2.0, 0.05, 10.0, 3.0))
+NEW = np.random.default_rng(1).random((5, 3))
+
+
+def observations(n):
+    x = np.random.default_rng(n).random((n, 3))
+    return x, 10.0 + 3.0 * np.sin(4.0 * x[:, 0])
+
+
+def fit(x, y, centre=None, noise=NOISE):
+    with computing():
+        posterior, jitter = to_numpy(
+            regress(NETWORK, THETA, centre, OUTPUT, noise, Data.of(x, y), SHIFT, SCALE)
+        )
+    assert jitter == 0.0
+    return posterior
+
+
+def features(x):
+    """√output ∇f(x; θ), one row per point."""
+    with computing():
+        rows = jax.vmap(jax.grad(NETWORK), (None, 0))(THETA, x)
+    flat = [np.asarray(leaf).reshape(len(x), -1) for leaf in jax.tree.leaves(rows)]
+    return np.sqrt(OUTPUT) * np.concatenate(flat, axis=1)
+
+
+def primal(x, y, new, nugget, centre=None):
+    """Mean and covariance from U = λI + Σ g gᵀ with all p × p numbers (neural-bo, algorithm 1)."""
+    G, g = features(x), features(new)
+    with computing():
+        offset, at_new = (0.0 if centre is None else np.asarray(NETWORK(centre, a)) for a in (x, new))
+    U = nugget * np.eye(G.shape[1]) + G.T @ G
+    mean = at_new + g @ np.linalg.solve(U, G.T @ ((y - SHIFT) / SCALE - offset))
+    return SHIFT + SCALE * mean, SCALE**2 * nugget * g @ np.linalg.solve(U, g.T)
+
+
+@pytest.mark.parametrize("centre", [None, CENTRE])
+def test_the_dual_is_the_primal(centre):
+    x, y = observations(20)
+    posterior = fit(x, y, centre)
+    mean, covariance = primal(x, y, NEW, posterior.nugget, centre)
+    np.testing.assert_allclose(posterior.mean(NEW), mean, rtol=1e-8)
+    np.testing.assert_allclose(posterior.joint(NEW)[1], covariance, atol=1e-8)
+    np.testing.assert_allclose(posterior.var(NEW), np.diagonal(covariance), rtol=1e-8)
+    assert posterior.var(NEW[0]) == pytest.approx(posterior.var(NEW)[0])
+    assert posterior.mean(NEW[0]) == pytest.approx(posterior.mean(NEW)[0])
+    assert posterior.incumbent() == pytest.approx(posterior.mean(x).max())
+    assert posterior.noise_std == pytest.approx(SCALE * np.sqrt(NOISE))
+    G = features(x)
+    gain = 0.5 * np.linalg.slogdet(np.eye(20) + G @ G.T / posterior.nugget)[1]
+    assert posterior.information_gain() == pytest.approx(gain)
+
+
+def test_without_observations_it_is_the_prior():
+    posterior = fit(np.empty((0, 3)), np.empty(0))
+    np.testing.assert_allclose(posterior.mean(NEW), SHIFT)
+    g = features(NEW)
+    np.testing.assert_allclose(posterior.joint(NEW)[1], SCALE**2 * g @ g.T, rtol=1e-9)
+
+
+@pytest.mark.parametrize("n", [0, 20])
+def test_draws_have_the_moments_of_the_posterior(n):
+    posterior = fit(*observations(n), CENTRE)
+    mean, covariance = posterior.joint(NEW)
+    draws = np.array([posterior.sample(key=fold(KEY, i), scale=2.0)(NEW) for i in range(400)])
+    variances = np.diagonal(covariance)
+    assert (np.abs(draws.mean(0) - mean) < 4.5 * 2.0 * np.sqrt(variances / 400)).all()
+    error = 4.0 * np.sqrt((np.outer(variances, variances) + covariance**2) / 400)
+    assert (np.abs(np.cov(draws.T) - 4.0 * covariance) < 4.5 * error).all()
+    np.testing.assert_allclose(posterior.sample(key=KEY, scale=0.0)(NEW), mean, rtol=1e-9)
+
+
+@pytest.mark.parametrize("n", [5, 31])  # 31 and two more do not fit into one bucket
+def test_conditioning_is_a_new_fit(n):
+    x, y = observations(n)
+    posterior = fit(x, y, CENTRE)
+    more, values = NEW[:2], np.array([9.0, 14.0])
+    again = posterior.condition(more, values)
+    mean, covariance = primal(np.r_[x, more], np.r_[y, values], NEW, posterior.nugget, CENTRE)
+    np.testing.assert_allclose(again.mean(NEW), mean, rtol=1e-7)
+    np.testing.assert_allclose(again.joint(NEW)[1], covariance, atol=1e-7)
+    pending = posterior.condition(more)
+    np.testing.assert_allclose(pending.mean(NEW), posterior.mean(NEW), rtol=1e-7)
+    np.testing.assert_allclose(pending.joint(NEW)[1], covariance, atol=1e-7)
+    assert posterior.condition(np.empty((0, 3))) is posterior
+
+
+def test_padding_changes_nothing():
+    x, y = observations(20)
+    posterior = fit(x, y)
+    with computing():
+        data = Data.of(np.r_[x, x], np.r_[y, y])  # 64 rows
+        data = Data(data.x, data.y, np.arange(len(data.x)) < 20, data.groups)
+        wide, _ = to_numpy(regress(NETWORK, THETA, None, OUTPUT, NOISE, data, SHIFT, SCALE))
+    np.testing.assert_allclose(wide.mean(NEW), posterior.mean(NEW), rtol=1e-10)
+    np.testing.assert_allclose(wide.var(NEW), posterior.var(NEW), rtol=1e-8)
+    draws = [p.sample(key=KEY, scale=0.0)(NEW) for p in (wide, posterior)]
+    np.testing.assert_allclose(*draws, rtol=1e-10)

@@ -1,0 +1,217 @@
+"""Training against closed forms: ridge regression, least-norm interpolation, gradient descent."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from augury.core.data import pad
+from augury.core.keys import fold, root_key
+from augury.core.precision import computing
+from augury.surrogates import dual_solve as dual
+from augury.surrogates import training
+from augury.surrogates.cnn import CNN
+from augury.surrogates.networks import MLP, stack
+from augury.surrogates.training import train
+from augury.surrogates.user_networks import ModuleNetwork, UserNetwork
+
+KEY = root_key(7)
+SMOOTH = MLP(1, 32, "tanh", 1.5, 0.5)
+
+
+def _features(z):
+    """Twenty fixed features of two columns: a network that is linear in its parameters."""
+    frequencies = jnp.asarray(np.random.default_rng(0).standard_normal((20, 2)), dtype=z.dtype)
+    return jnp.cos(3.0 * frequencies @ z + jnp.arange(20, dtype=z.dtype))
+
+
+LINEAR = UserNetwork(lambda key: jax.random.normal(key, (20,)), lambda p, z: p @ _features(z))
+
+
+def draws(network, dim=2, count=2):
+    return stack([network.init(fold(KEY, i), dim) for i in range(count)])
+
+
+def data(n, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(size=(n, 2))
+    return x, np.sin(6.0 * x[:, 0]) + x[:, 1] * x[:, 0] + 0.1 * rng.standard_normal(n)
+
+
+def fit(network, theta0, x, y, *, offset=0.0, capacity=32, **options):
+    """Two networks on the same data, padded so that the tests share compiled code."""
+    n, count = len(x), len(jax.tree.leaves(theta0)[0])
+    targets = np.pad(np.broadcast_to(y, (count, n)), ((0, 0), (0, capacity - n)))
+    shift = np.pad(np.broadcast_to(offset, (count, n)), ((0, 0), (0, capacity - n)))
+    return train(
+        network, theta0, pad(x, capacity), np.arange(capacity) < n, targets, offset=shift, **options
+    )
+
+
+def features_at(x):
+    with computing():
+        return np.asarray(jax.vmap(_features)(jnp.asarray(2 * x - 1)))
+
+
+@pytest.mark.parametrize("n", [8, 30])
+def test_a_network_linear_in_its_parameters_is_ridge_regression_in_one_step(n):
+    x, y = data(n)
+    theta0, Phi, lam = draws(LINEAR), features_at(x), 0.03
+    offset = np.stack([np.zeros(n), np.cos(x[:, 0])])
+    result = fit(LINEAR, theta0, x, y, offset=offset, lam=lam, tolerance=1e-9)
+    once = fit(LINEAR, theta0, x, y, offset=offset, lam=lam, tolerance=1e-9, max_steps=1)
+    for b in range(2):
+        goal = y - offset[b] - Phi @ theta0[b]
+        theta = theta0[b] + np.linalg.solve(Phi.T @ Phi + lam * np.eye(20), Phi.T @ goal)
+        np.testing.assert_allclose(once.params[b], theta, atol=1e-10)
+        np.testing.assert_allclose(result.params[b], theta, atol=1e-10)
+        rest = y - offset[b] - Phi @ theta
+        assert result.misfit[b] == pytest.approx(rest @ rest)
+        assert result.loss[b] == pytest.approx(rest @ rest + lam * np.sum((theta - theta0[b]) ** 2))
+    assert result.converged.all()
+    assert result.steps.max() <= 2
+    assert result.method == "dual"
+
+
+def test_without_regularization_the_interpolation_nearest_to_the_start_is_found():
+    x, y = data(12)
+    theta0, Phi = draws(LINEAR), features_at(x)
+    result = fit(LINEAR, theta0, x, y, lam=0.0)
+    theta = theta0[0] + np.linalg.pinv(Phi) @ (y - Phi @ theta0[0])
+    np.testing.assert_allclose(result.params[0], theta, atol=1e-5)
+    assert result.misfit.max() < 1e-12
+
+
+def test_repeated_points_with_different_values_are_fitted_by_their_mean():
+    x, y = data(10)
+    x, y = np.concatenate([x, x[:3]]), np.concatenate([y, y[:3] + 0.5])
+    theta0, Phi = draws(LINEAR), features_at(x)
+    result = fit(LINEAR, theta0, x, y, lam=0.0)
+    theta = theta0[0] + np.linalg.pinv(Phi) @ (y - Phi @ theta0[0])
+    np.testing.assert_allclose(Phi @ result.params[0], Phi @ theta, atol=1e-6)
+    np.testing.assert_allclose(result.params[0], theta, atol=1e-4)
+    deep = fit(SMOOTH, draws(SMOOTH), x, y, lam=0.0)
+    np.testing.assert_allclose(deep.misfit, 3 * 2 * 0.25**2, rtol=1e-3)
+    assert deep.converged.all()
+
+
+def test_a_smooth_network_reaches_a_stationary_point_and_no_worse_than_gradient_descent():
+    lam, (x, y) = 1.0, data(15)
+    theta0 = draws(SMOOTH)
+    result = fit(SMOOTH, theta0, x, y, lam=lam, tolerance=1e-9)
+    assert result.gradient_norm.max() < 1e-6
+    start, ours = (jax.tree.map(lambda leaf: leaf[0], tree) for tree in (theta0, result.params))
+
+    def loss(theta):
+        moved = jax.tree.leaves(jax.tree.map(lambda a, b: jnp.sum((a - b) ** 2), theta, start))
+        return jnp.sum((y - SMOOTH(theta, jnp.asarray(x))) ** 2) + lam * sum(moved)
+
+    slope = jax.grad(loss)
+
+    @jax.jit
+    def compare(start, ours):
+        def descend(_, theta):
+            return jax.tree.map(lambda a, g: a - 0.01 * g, theta, slope(theta))
+
+        slow = jax.lax.fori_loop(0, 20000, descend, start)
+        return slow, loss(slow), loss(ours), slope(ours)
+
+    with computing():
+        slow, slow_loss, our_loss, gradient = compare(start, ours)
+    assert result.loss[0] == pytest.approx(float(our_loss), rel=1e-9)
+    assert max(np.abs(leaf).max() for leaf in jax.tree.leaves(gradient)) < 1e-5
+    assert float(our_loss) <= float(slow_loss) * (1.0 + 1e-6)
+    for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(slow), strict=True):
+        np.testing.assert_allclose(a, b, atol=2e-3)
+
+
+def test_single_precision_products_reach_the_loss_of_double_precision():
+    x, y = data(25)
+    single = fit(SMOOTH, draws(SMOOTH), x, y, lam=1e-2)
+    double = fit(SMOOTH, draws(SMOOTH), x, y, lam=1e-2, tolerance=1e-9)
+    assert "float32" in single.method
+    assert "float32" not in double.method
+    np.testing.assert_allclose(single.loss, double.loss, rtol=0.06)
+    assert jax.tree.leaves(single.params)[0].dtype == np.float64
+
+
+def test_padding_does_not_matter_and_the_result_is_deterministic():
+    x, y = data(25)
+    theta0, options = draws(SMOOTH), {"lam": 1e-2, "tolerance": 1e-9}
+    padded, again, full = (fit(SMOOTH, theta0, x, y, capacity=c, **options) for c in (32, 32, 25))
+    np.testing.assert_allclose(padded.loss, full.loss, rtol=1e-9)
+    for a, b, c in zip(*(jax.tree.leaves(r.params) for r in (padded, again, full)), strict=True):
+        np.testing.assert_array_equal(a, b)
+        np.testing.assert_allclose(a, c, atol=1e-5)
+
+
+def test_a_batch_is_its_networks_one_by_one_also_side_by_side(monkeypatch):
+    x, y = data(25)
+    theta0, targets = draws(SMOOTH), np.stack([y, y + 1.0])
+    both = fit(SMOOTH, theta0, x, targets, lam=1e-2, tolerance=1e-9)
+    alone = fit(SMOOTH, jax.tree.map(lambda a: a[1:], theta0), x, y + 1.0, lam=1e-2, tolerance=1e-9)
+    assert alone.steps[0] == both.steps[1]
+    np.testing.assert_allclose(alone.params[0].weight[0], both.params[0].weight[1], atol=1e-9)
+    monkeypatch.setattr(training, "_side_by_side", lambda *args: 2)
+    together = fit(SMOOTH, theta0, x, targets, lam=1e-2, tolerance=1e-9)
+    np.testing.assert_allclose(together.loss, both.loss, rtol=1e-9)
+    np.testing.assert_allclose(together.params[0].weight, both.params[0].weight, atol=1e-6)
+
+
+@pytest.mark.parametrize("landmarks", [None, 24])
+def test_conjugate_gradients_reach_the_same_loss(landmarks, monkeypatch):
+    x, y = data(33 if landmarks is None else 34)  # capacities of their own, for code of their own
+    direct = fit(SMOOTH, draws(SMOOTH), x[:30], y[:30], lam=1e-2, tolerance=1e-4)
+    monkeypatch.setattr(training, "LARGEST_MATRIX", 16)
+    if landmarks is not None:
+        monkeypatch.setattr(dual, "LARGEST_FACTOR", 16)
+        monkeypatch.setattr(dual, "LANDMARKS", landmarks)
+    iterative = fit(SMOOTH, draws(SMOOTH), x[:30], y[:30], lam=1e-2, tolerance=1e-4, capacity=len(x))
+    assert iterative.method.startswith("dual-cg")
+    assert iterative.converged.all()
+    np.testing.assert_allclose(iterative.loss, direct.loss, rtol=0.02)
+
+
+def test_the_loss_of_a_network_with_kinks_settles():
+    network, (x, y) = MLP(2, 24), data(30)
+    result = fit(network, draws(network), x, y + 2.0, lam=1e-2)
+    assert result.converged.all()
+    assert result.steps.max() < 60
+    assert (result.misfit < 1.0).all()
+
+
+def test_other_networks_are_trained_too():
+    x = np.random.default_rng(0).uniform(size=(12, 36))
+    y = x[:, :18].mean(1) * 4.0
+    for network in (
+        CNN((6, 6, 1), channels=(4,), pool=2, width=8),
+        ModuleNetwork(eqx.nn.MLP(36, "scalar", 16, 1, key=jax.random.key(0))),
+    ):
+        result = fit(network, draws(network, 36), x, y, lam=1e-3, capacity=12)
+        assert result.converged.all()
+        assert (result.misfit < 0.05 * np.sum((y - y.mean()) ** 2)).all()
+
+
+def test_what_does_not_converge_says_so():
+    x, y = data(30)
+    short = fit(SMOOTH, draws(SMOOTH), x, y, lam=1e-2, max_steps=1)
+    assert not short.converged.any()
+    assert short.steps.tolist() == [1, 1]
+    assert "steps" in short.reasons[0]
+    broken = UserNetwork(lambda key: jnp.ones(3), lambda p, z: jnp.log(-jnp.sum(p**2)) * z[0])
+    result = fit(broken, draws(broken), x, y, lam=1e-2)
+    assert not result.converged.any()
+    assert "not finite" in result.reasons[0]
+    np.testing.assert_array_equal(result.params, 1.0)
+
+
+def test_nothing_to_learn_takes_no_step():
+    theta0, (x, _) = draws(SMOOTH), data(5)
+    empty = fit(SMOOTH, theta0, x[:0], np.zeros(0), lam=1e-2)
+    assert empty.converged.all()
+    assert empty.steps.tolist() == [0, 0]
+    np.testing.assert_array_equal(empty.params[0].weight, theta0[0].weight)
+    with computing():
+        met = np.asarray(jax.vmap(lambda p: SMOOTH(p, jnp.asarray(x)))(theta0))
+    assert fit(SMOOTH, theta0, x, met, lam=1e-6).misfit.max() < 1e-20
