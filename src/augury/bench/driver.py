@@ -49,5 +49,8 @@ class Driver(Protocol):
     def tell(self, asked: Asked, value: float | None) -> None:
         """Tell the value of a point; None if the evaluation failed."""
 
+    def recommend(self) -> Mapping[str, Any] | None:
+        """The point that the method takes for the best; None if it only has values."""
+
     def close(self) -> None:
         """Release what the method holds."""

@@ -25,6 +25,7 @@ class Task:
     iterations: int
     batch: int = 1
     wrap: tuple[Mapping[str, Any], ...] = ()  # wrappers, the innermost first
+    noise_free: bool = True  # whether a noisy problem also tells its value without noise
 
     @property
     def evaluations(self) -> int:
@@ -112,6 +113,8 @@ class Job:
             "design": self.design,
             "method": self.method.spec,
         }
+        if not task.noise_free:
+            decides["noise_free"] = False
         text = json.dumps(decides, sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 

@@ -17,7 +17,7 @@ DESIGNS = ("sobol", "random")
 KEYS = {"paper", "title", "metric", "repeats", "design", "note", "pick", "published", "claims", "fresh"}
 KEYS |= {"quick", "tasks", "methods"}
 QUICK_KEYS = {"repeats", "iterations", "problems", "methods", "defaults"}
-TASK_KEYS = {"problem", "initial", "iterations", "batch", "wrap"}
+TASK_KEYS = {"problem", "initial", "iterations", "batch", "wrap", "noise_free"}
 CLAIM_KEYS = {"text", "better", "than", "measure", "problems", "comparable", "carried_over"}
 KINDS = {str: "a text", bool: "true or false", dict: "a table"}
 
@@ -149,6 +149,7 @@ def _task(table: _Table) -> Task:
         iterations=table.count("iterations", 0),
         batch=table.count("batch", 1, 1),
         wrap=tuple(spec.content for spec in wrap),
+        noise_free=table.of(bool, "noise_free", True),
     )
 
 

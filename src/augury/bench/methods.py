@@ -107,6 +107,10 @@ class OwnDriver:
         """Tell the value of a point."""
         self._optimizer.tell(self._optimizer.trials[asked.number], value, failed=value is None)
 
+    def recommend(self) -> Mapping[str, Any] | None:
+        """The evaluated point of best posterior mean."""
+        return dict(self._optimizer.recommend().params)
+
     def close(self) -> None:
         """Nothing to release."""
 

@@ -170,6 +170,8 @@ def run_job(job: Job, folder: Path) -> Record:
             _play(job, problem, method, journal, meter)
             record = make_record(job, problem, journal.lines, meter.peak_mib())
             record["versions"] |= method.versions
+            if problem.observe is not None and record["best"] is not None:
+                record["recommended"] = method.recommend()
         finally:
             method.close()
     return record
@@ -288,6 +290,6 @@ def _evaluate(job: Job, problem: Problem, number: int, params: Mapping[str, Any]
     except Exception as error:
         return {"value": None, "error": f"{type(error).__name__}: {error}"}
     line: Record = {"value": value, "evaluation": round(time.perf_counter() - started, 6)}
-    if problem.observe is not None and value is not None:
+    if job.task.noise_free and problem.observe is not None and value is not None:
         line["exact"] = finite(problem.value(params))
     return line

@@ -175,6 +175,9 @@ class PeerDriver:
         """Tell the value of a point."""
         self._child.request({"do": "tell", "number": asked.number, "value": value})
 
+    def recommend(self) -> None:
+        """The peers are compared by the values they find."""
+
     def close(self) -> None:
         """End the process."""
         self._child.close()
