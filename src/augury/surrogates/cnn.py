@@ -24,6 +24,7 @@ from augury.surrogates.networks import (
     draw_dense,
     draw_layer,
     forward,
+    seen,
     zero_last,
 )
 from augury.surrogates.tangent import Layer, Layers, Rows, Tangent, fits_memory, linearize_any
@@ -50,6 +51,7 @@ class CNN(Network):
         bias_std: σ_b.
         bias: whether layers have biases.
         zero_output_bias: whether the bias of the output starts at 0.
+        centred: whether the network sees 2x − 1; without, it sees x itself.
     """
 
     image: tuple[int, int, int] = eqx.field(static=True)
@@ -64,6 +66,7 @@ class CNN(Network):
     bias_std: Float[Array, ""] = eqx.field(converter=as_scalar, default=0.05)
     bias: bool = eqx.field(static=True, default=True)
     zero_output_bias: bool = eqx.field(static=True, default=False)
+    centred: bool = eqx.field(static=True, default=True)
 
     @property
     def knows_last(self) -> bool:
@@ -138,7 +141,7 @@ class CNN(Network):
     def _convolve(self, layers: tuple[Layer, ...], x: Float[Array, "*n D"]) -> Float[Array, "*n cells"]:
         """The inputs of the first dense layer."""
         lead = x.shape[:-1]
-        h = (2.0 * x - 1.0).reshape(*lead, *self.image)
+        h = seen(x, self.centred).reshape(*lead, *self.image)
         for layer, sides in zip(layers, self._sides()[1:], strict=True):
             h = self._pooled(layer, self._regions(h, sides))
         return h.reshape(*lead, -1)

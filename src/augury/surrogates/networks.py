@@ -76,6 +76,7 @@ class MLP(Network):
         bias_std: σ_b.
         bias: whether layers have biases; a ReLU network without them is 0 where 2x − 1 is.
         zero_output_bias: whether the bias of the output starts at 0 (Be Greedy, F) and not at N(0, 1).
+        centred: whether the network sees 2x − 1; without, it sees x itself.
     """
 
     depth: int = eqx.field(static=True, default=2)
@@ -85,6 +86,7 @@ class MLP(Network):
     bias_std: Float[Array, ""] = eqx.field(converter=as_scalar, default=0.05)
     bias: bool = eqx.field(static=True, default=True)
     zero_output_bias: bool = eqx.field(static=True, default=False)
+    centred: bool = eqx.field(static=True, default=True)
 
     @property
     def knows_last(self) -> bool:
@@ -101,16 +103,21 @@ class MLP(Network):
 
     def __call__(self, params: tuple[Layer, ...], x: Float[Array, "*n D"]) -> Float[Array, "*n"]:
         """f(x; θ)."""
-        return forward(self, params, 2.0 * x - 1.0)
+        return forward(self, params, seen(x, self.centred))
 
     def linearize(self, params: tuple[Layer, ...], x: Array) -> tuple[Array, Layers]:
         """The values at the rows of `x`; one forward and one backward pass."""
-        values, blocks, _ = backward(self, params, 2.0 * x - 1.0)
+        values, blocks, _ = backward(self, params, seen(x, self.centred))
         return values, Layers(None, blocks)
 
     def zero_last(self, params: tuple[Layer, ...]) -> tuple[Layer, ...]:
         """θ with W_{depth+1} = 0 and b_{depth+1} = 0."""
         return zero_last(params)
+
+
+def seen(x: Array, centred: bool) -> Array:
+    """What a network sees of a point: 2x − 1, or x itself."""
+    return 2.0 * x - 1.0 if centred else x
 
 
 class DenseNetwork(Protocol):

@@ -29,7 +29,7 @@ from augury._types import Array
 from augury.core.keys import KeyArray
 from augury.surrogates.dual_activations import DUALS, Activation, expectations
 from augury.surrogates.kernels import Kernel
-from augury.surrogates.networks import MLP
+from augury.surrogates.networks import MLP, seen
 from augury.surrogates.tangent_draw import TangentDraw
 
 
@@ -55,6 +55,7 @@ class NTK(Kernel):
         kind: "ntk" is Θ; "nngp" is Σ, the covariance of the outputs at initialization.
         output_bias: "zero" if the output's bias starts at zero and is trained all the same (be-greedy,
             appendix F.2): Σ has no σ_b² of the output layer then, and Θ does not change.
+        centred: whether the network sees z = 2x − 1; without, z = x.
     """
 
     depth: int = eqx.field(static=True)
@@ -64,6 +65,7 @@ class NTK(Kernel):
     output: Float[Array, ""] = eqx.field(converter=_scalar, default=1.0)
     kind: Literal["ntk", "nngp"] = eqx.field(static=True, default="ntk")
     output_bias: Literal["random", "zero"] = eqx.field(static=True, default="random")
+    centred: bool = eqx.field(static=True, default=True)
 
     def __check_init__(self) -> None:
         if check_count("depth", self.depth) is None:
@@ -92,7 +94,7 @@ class NTK(Kernel):
         The draws that plain training of a wide network makes have a covariance of both (be-greedy,
         appendices A and C; Lee et al. 2019).
         """
-        a, b, m = 2.0 * a - 1.0, 2.0 * b - 1.0, len(a)
+        a, b, m = seen(a, self.centred), seen(b, self.centred), len(a)
         q = self._first(jnp.concatenate([(a * a).sum(1), (b * b).sum(1)]), a)  # variances of all rows
         k = self._first(a @ b.T, a)
 
@@ -106,7 +108,7 @@ class NTK(Kernel):
 
     def diagonal(self, x: Float[Array, "*n D"]) -> Float[Array, "*n"]:
         """The prior variance at each point, as on the diagonal of `gram`."""
-        z = 2.0 * x - 1.0
+        z = seen(x, self.centred)
         q = self._first((z * z).sum(-1), z)
 
         def layer(state: tuple[Array, ...], _: None) -> tuple[tuple[Array, ...], None]:
@@ -122,14 +124,19 @@ class NTK(Kernel):
 
     def at_norm(self, norm: float) -> Float[Array, ""]:
         """k(x, x) where ‖z‖² = norm · D."""
-        return self.diagonal(jnp.full(1, 0.5 + 0.5 * math.sqrt(norm)))  # the same for every D
+        root = math.sqrt(norm)
+        return self.diagonal(
+            jnp.full(1, 0.5 + 0.5 * root if self.centred else root)
+        )  # the same for every D
 
     def draw(self, count: int, dim: int, *, key: KeyArray) -> TangentDraw:
         """⟨∇f(x; θ), w⟩, w ~ N(0, I), of a network of width `count`.
 
         Its covariance, given θ, is the empirical NTK of that network, whose limit is this kernel.
         """
-        network = MLP(self.depth, count, self.activation, self.weight_std, self.bias_std)
+        network = MLP(
+            self.depth, count, self.activation, self.weight_std, self.bias_std, centred=self.centred
+        )
         return TangentDraw.of(network, dim, self.output, key=key)
 
     def _first(self, products: Array, z: Array) -> Array:

@@ -13,7 +13,7 @@ and the depth is the one of 1, 2 and 3 with the largest posterior density.
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import equinox as eqx
 import jax
@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
-from augury._checks import check_count, one_of
+from augury._checks import check_count, check_real, one_of
 from augury._errors import UnsupportedError
 from augury._types import Array
 from augury.core.data import Data, bucket, pad
@@ -32,6 +32,7 @@ from augury.surrogates.base import Capability, Fit
 from augury.surrogates.dual_activations import DUALS, Activation
 from augury.surrogates.gp import fit_status, standardization
 from augury.surrogates.gp_posterior import LARGEST_SMALL_MATRIX, condition_on, nugget
+from augury.surrogates.networks import MLP, Network
 from augury.surrogates.ntk import NTK
 from augury.surrogates.search import Search
 
@@ -44,6 +45,7 @@ UPPER = np.log([10.0, 10.0, 1e3, 1.0])
 NOISY = 3.0  # where the second start of a search has its noise, in prior deviations
 FIRST_EVALUATIONS = 6  # from every start, before the best goes on
 MAX_EVALUATIONS = 40
+SMALLEST_NOISE = 1e-12  # that a search sees, in standardized units
 
 
 class NTKHyper(NamedTuple):
@@ -56,6 +58,16 @@ class NTKHyper(NamedTuple):
     log_noise: float
 
 
+class Shape(NamedTuple):
+    """What compiled code depends on; `normalized` if the variance is that at a typical point."""
+
+    depth: int
+    activation: Activation
+    bias: bool
+    centred: bool
+    normalized: bool
+
+
 class NTKTuned(NamedTuple):
     """The settings found, and how the search went."""
 
@@ -65,6 +77,14 @@ class NTKTuned(NamedTuple):
     converged: bool
 
 
+class Realized(NamedTuple):
+    """A finite network with its settings, in standardized units."""
+
+    network: Network
+    output: np.ndarray  # what multiplies its tangent kernel, a variance
+    noise: np.ndarray  # σ²
+
+
 @dataclass(frozen=True)
 class NTKProcess:
     """A Gaussian process with the neural tangent kernel of an infinitely wide MLP, in closed form.
@@ -72,9 +92,14 @@ class NTKProcess:
     Args:
         depth: hidden layers; None chooses 1, 2 or 3.
         activation: "relu", "erf", "tanh" or "gelu".
-        weight_std: σ_W; None learns it (for ReLU it is √2).
+        weight_std: σ_W; None learns it (for ReLU it is √2). "1/m" is d^{1/(2 depth + 2)}: a ReLU network
+            without biases is then √m times one whose weights have variance 1/m in every layer (neural-bo,
+            section 7), and λ‖θ − θ_0‖² is the mλ‖θ − θ_0‖² of that network.
         bias_std: σ_b; None learns it.
-        noise: fixed noise variance in squared units of y; None learns it.
+        noise: fixed noise variance in squared units of y, 0 for none; None learns it.
+        output: what multiplies the kernel, in squared units of y; None learns it.
+        bias: whether the layers have biases.
+        centred: whether the network sees 2x − 1; without, it sees x itself.
         standardize: whether y is standardized; False takes a prior mean of zero.
         width: of the network whose tangent features make the prior part of a drawn path.
         tuning_points: settings are learnt from at most so many observations, evenly spaced in time.
@@ -85,12 +110,15 @@ class NTKProcess:
 
     depth: int | None = None
     activation: Activation = "relu"
-    weight_std: float | None = None
+    weight_std: float | Literal["1/m"] | None = None
     bias_std: float | None = None
     noise: float | None = None
     standardize: bool = True
     width: int = 1024
     tuning_points: int = 256
+    output: float | None = None
+    bias: bool = True
+    centred: bool = True
 
     capabilities: ClassVar[frozenset[Capability]] = frozenset(Capability)
 
@@ -99,29 +127,35 @@ class NTKProcess:
         check_count("width", self.width)
         check_count("tuning_points", self.tuning_points)
         one_of("activation", self.activation, tuple(DUALS))
-        for name in ("weight_std", "bias_std", "noise"):
+        for name in ("weight_std", "bias_std", "noise", "output"):
             value = getattr(self, name)
-            if value is not None and not (np.ndim(value) == 0 and 0.0 < value < np.inf):
+            if value is None or (name == "weight_std" and value == "1/m"):
+                continue
+            check_real(name, value)
+            if not (0.0 < value < np.inf or (name == "noise" and value == 0.0)):
                 raise UnsupportedError(
-                    f"{name} must be positive and finite; got {value!r}. "
-                    "Give a positive number, or None to learn it."
+                    f"{name} must be {'at least 0' if name == 'noise' else 'positive'} and finite; "
+                    f"got {value!r}. Give such a number, or None to learn it."
+                )
+        for name in ("standardize", "bias", "centred"):
+            if not isinstance(getattr(self, name), bool):
+                raise UnsupportedError(
+                    f"{name} must be True or False; got {getattr(self, name)!r}. Use one of them."
                 )
 
     def tune(self, data: Data, *, key: KeyArray) -> NTKTuned:
         """The settings of largest posterior density, from two starts for every depth."""
-        _, scale = standardization(data, self.standardize)
-        shift, _ = standardization(data, self.standardize)
+        shift, scale = standardization(data, self.standardize)
         chosen = evenly(data.n, self.tuning_points)
         x, y = data.x[chosen], (data.y[chosen] - shift) / scale
         depths = DEPTHS if self.depth is None else (self.depth,)
         if len(x) == 0:
-            hyper = self._hyper(depths[0], np.zeros(4), scale)
+            hyper = self._hyper(depths[0], np.zeros(4), scale, data.dim)
             return NTKTuned(hyper, 0.0, 0, True)
-        densities = [Density(d, self.activation, x, y, self._bounds(scale)) for d in depths]
+        densities = [Density(self._shape(d), x, y, self._bounds(d, scale, data.dim)) for d in depths]
         with computing():
             end = best_of(densities, [np.zeros(4), np.array([0.0, 0.0, 0.0, NOISY])])
-        density = end.density
-        hyper = self._hyper(density.depth, end.z, scale)
+        hyper = self._hyper(end.density.shape.depth, end.z, scale, data.dim)
         evaluations = sum(d.evaluations for d in densities)
         return NTKTuned(hyper, -end.loss, evaluations, end.converged)
 
@@ -139,9 +173,22 @@ class NTKProcess:
 
     def kernel(self, hyper: NTKHyper, scale: float) -> tuple[NTK, np.ndarray]:
         """The kernel and the noise variance that `hyper` describes."""
-        log_noise = hyper.log_noise if self.noise is None else np.log(self.noise / scale**2)
+        noise = np.exp(hyper.log_noise) if self.noise is None else self.noise / scale**2
+        log_v = hyper.log_variance if self.output is None else np.log(self.output / scale**2)
         with computing():
-            return to_numpy(_build(hyper.depth, self.activation, *np.array([*hyper[1:4], log_noise])))
+            kernel = _build(self._shape(hyper.depth), *np.array([*hyper[1:3], log_v]))
+            return to_numpy(kernel), np.asarray(noise)
+
+    def realize(
+        self, tuned: NTKTuned, scale: float, *, width: int, zero_output_bias: bool = False
+    ) -> Realized:
+        """A finite network whose tangent kernel has this process's for its limit."""
+        kernel, noise = self.kernel(tuned.hyper, scale)
+        network = MLP(
+            kernel.depth, width, kernel.activation, kernel.weight_std, kernel.bias_std,
+            bias=self.bias, zero_output_bias=zero_output_bias, centred=self.centred,
+        )  # fmt: skip
+        return Realized(network, np.asarray(kernel.output), noise)
 
     def describe(self, tuned: NTKTuned, scale: float) -> dict[str, Any]:
         """What a fit found, in the units of the data."""
@@ -150,7 +197,7 @@ class NTKProcess:
         return {
             "depth": hyper.depth,
             "weight_std": float(np.exp(hyper.log_weight_std)),
-            "bias_std": float(np.exp(hyper.log_bias_std)),
+            "bias_std": float(np.exp(hyper.log_bias_std)) if self.bias else 0.0,
             "variance": float(np.exp(hyper.log_variance) * scale**2),
             "noise": float(noise),
             "log_posterior": float(tuned.log_posterior),
@@ -158,20 +205,27 @@ class NTKProcess:
             "tuning_converged": bool(tuned.converged),
         }
 
-    def _bounds(self, scale: float) -> tuple[np.ndarray, np.ndarray]:
+    def _shape(self, depth: int) -> Shape:
+        return Shape(depth, self.activation, self.bias, self.centred, normalized=self.output is None)
+
+    def _bounds(self, depth: int, scale: float, dim: int) -> tuple[np.ndarray, np.ndarray]:
         """Of z; a setting that the user fixed has equal ones, and so has σ_W of a ReLU network."""
         lower, upper = LOWER.copy(), UPPER.copy()
         weight_std = self.weight_std
-        if weight_std is None and self.activation == "relu":
+        if weight_std == "1/m":
+            weight_std = max(dim, 1) ** (0.5 / (depth + 1))
+        elif weight_std is None and self.activation == "relu":
             weight_std = float(np.sqrt(2.0))
-        noise = None if self.noise is None else self.noise / scale**2
-        for i, value in ((0, weight_std), (1, self.bias_std), (3, noise)):
+        noise = None if self.noise is None else max(self.noise / scale**2, SMALLEST_NOISE)
+        output = None if self.output is None else self.output / scale**2
+        bias_std = self.bias_std if self.bias else 1.0
+        for i, value in enumerate((weight_std, bias_std, output, noise)):
             if value is not None:
                 lower[i] = upper[i] = np.log(value)
         return (lower - MEAN) / DEVIATION, (upper - MEAN) / DEVIATION
 
-    def _hyper(self, depth: int, z: np.ndarray, scale: float) -> NTKHyper:
-        lower, upper = self._bounds(scale)
+    def _hyper(self, depth: int, z: np.ndarray, scale: float, dim: int) -> NTKHyper:
+        lower, upper = self._bounds(depth, scale, dim)
         theta = MEAN + DEVIATION * np.clip(z, lower, upper)
         return NTKHyper(depth, *(float(value) for value in theta))
 
@@ -186,14 +240,13 @@ class Density:
 
     def __init__(
         self,
-        depth: int,
-        activation: Activation,
+        shape: Shape,
         x: Float[np.ndarray, "n D"],
         y: Float[np.ndarray, " n"],
         bounds: tuple[np.ndarray, np.ndarray],
     ) -> None:
         capacity = bucket(len(x))
-        self.depth, self.activation = depth, activation
+        self.shape = shape
         self.lower, self.upper = bounds
         self._data = pad(x, capacity), pad(y, capacity), np.arange(capacity) < len(x)
         self.evaluations = 0
@@ -201,7 +254,7 @@ class Density:
     def loss_and_gradient(self, z: np.ndarray) -> tuple[float, np.ndarray]:
         """The negative logarithm of the density, up to a constant, and its gradient."""
         self.evaluations += 1
-        value, gradient = _loss(self.depth, self.activation, z, *self._data)
+        value, gradient = _loss(self.shape, z, *self._data)
         value, gradient = float(value), np.asarray(gradient)
         if not (np.isfinite(value) and np.isfinite(gradient).all()):
             return np.inf, z
@@ -216,21 +269,20 @@ def best_of(densities: Sequence[Density], starts: Sequence[np.ndarray]) -> "Sear
     return min(searches, key=lambda search: search.loss).run(MAX_EVALUATIONS)
 
 
-def _build(
-    depth: int, activation: Activation, log_weight: Array, log_bias: Array, log_v: Array, log_noise: Array
-) -> tuple[NTK, Array]:
-    kernel = NTK(depth, activation, jnp.exp(log_weight), jnp.exp(log_bias), jnp.ones(()))
-    unit = kernel.at_norm(TYPICAL)
-    kernel = eqx.tree_at(lambda k: k.output, kernel, jnp.exp(log_v) / unit)
-    return kernel, jnp.exp(log_noise)
+def _build(shape: Shape, log_weight: Array, log_bias: Array, log_v: Array) -> NTK:
+    bias_std = jnp.exp(log_bias) if shape.bias else jnp.zeros(())
+    kernel = NTK(
+        shape.depth, shape.activation, jnp.exp(log_weight), bias_std, jnp.ones(()), centred=shape.centred
+    )
+    unit = kernel.at_norm(TYPICAL) if shape.normalized else 1.0
+    return eqx.tree_at(lambda k: k.output, kernel, jnp.exp(log_v) / unit)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
-def _loss(
-    depth: int, activation: Activation, z: Array, x: Array, y: Array, mask: Bool[Array, " n"]
-) -> tuple[Array, Array]:
+@functools.partial(jax.jit, static_argnums=0)
+def _loss(shape: Shape, z: Array, x: Array, y: Array, mask: Bool[Array, " n"]) -> tuple[Array, Array]:
     def loss(z: Array) -> Array:
-        kernel, noise = _build(depth, activation, *(MEAN + DEVIATION * z))
+        *settings, log_noise = MEAN + DEVIATION * z
+        kernel, noise = _build(shape, *settings), jnp.exp(log_noise)
         K = jnp.where(mask[:, None] & mask[None, :], kernel.gram(x, x), 0.0)
         K = K + jnp.diag(jnp.where(mask, nugget(kernel, noise), 1.0))
         return gaussian_loss(K, y) + 0.5 * z @ z

@@ -77,15 +77,13 @@ class SampleThenOptimize:
             tuned = self.tune(data, key=key)
         limit = self.process.fit(data, key=key, tuned=tuned)
         shift, scale = standardization(data, self.process.standardize)
-        kernel, noise = self.process.kernel(tuned.hyper, scale)
-        network = MLP(
-            kernel.depth, self.width, kernel.activation, kernel.weight_std, kernel.bias_std,
-            zero_output_bias=self.zero_output_bias,
-        )  # fmt: skip
+        network, output, noise = self.process.realize(
+            tuned, scale, width=self.width, zero_output_bias=self.zero_output_bias
+        )
         y = np.where(data.mask, (data.y - shift) / scale, 0.0)
         posterior = TrainedDraws(
             model=self, network=network, x=data.x, y=y, mask=data.mask,
-            output=np.asarray(kernel.output), noise=np.asarray(noise),
+            output=output, noise=noise,
             shift=np.asarray(shift), scale=np.asarray(scale),
         )  # fmt: skip
         return Fit(posterior, limit.status, limit.info, belief=limit.posterior)
