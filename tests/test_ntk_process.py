@@ -11,7 +11,7 @@ from augury.core.keys import fold, root_key
 from augury.core.precision import computing
 from augury.surrogates import Capability, NTKProcess, Status
 from augury.surrogates.ntk import NTK
-from augury.surrogates.ntk_process import DEVIATION, LOWER, MEAN, UPPER, Density, evenly
+from augury.surrogates.ntk_process import DEVIATION, LOWER, MEAN, UPPER, Density, Shape, evenly
 
 KEY = root_key(0)
 NEW = np.random.default_rng(5).random((6, 3))
@@ -46,7 +46,8 @@ def test_the_posterior_is_dense_algebra(n):
 def test_the_density_is_that_of_the_data_and_the_priors():
     x, y = observations(15)
     bounds = ((LOWER - MEAN) / DEVIATION, (UPPER - MEAN) / DEVIATION)
-    density = Density(2, "erf", x, y, bounds)
+    shape = Shape(2, "erf", bias=True, centred=True, normalized=True)
+    density = Density(shape, x, y, bounds)
     z = np.array([0.3, -0.5, 0.2, 1.0])
     with computing():
         value, gradient = density.loss_and_gradient(z)
