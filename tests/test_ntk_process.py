@@ -12,6 +12,7 @@ from augury.core.precision import computing
 from augury.surrogates import Capability, NTKProcess, Status
 from augury.surrogates.ntk import NTK
 from augury.surrogates.ntk_process import DEVIATION, LOWER, MEAN, UPPER, Density, Shape, evenly
+from augury.surrogates.tangent import ntk
 
 KEY = root_key(0)
 NEW = np.random.default_rng(5).random((6, 3))
@@ -72,7 +73,7 @@ def test_the_search_ends_where_the_density_is_flat():
     tuned = NTKProcess(activation="erf", depth=1).tune(Data.of(x, y), key=KEY)
     shift, scale = y.mean(), y.std()
     bounds = ((LOWER - MEAN) / DEVIATION, (UPPER - MEAN) / DEVIATION)
-    density = Density(1, "erf", x, (y - shift) / scale, bounds)
+    density = Density(Shape(1, "erf", True, True, True), x, (y - shift) / scale, bounds)
     with computing():
         loss, gradient = density.loss_and_gradient((np.array(tuned.hyper[1:]) - MEAN) / DEVIATION)
     assert tuned.converged
@@ -164,4 +165,44 @@ def test_what_is_refused():
            {"weight_std": 0.0}, {"tuning_points": 0})  # fmt: skip
     for settings in bad:
         with pytest.raises(UnsupportedError, match="must be"):
+            NTKProcess(**settings)
+
+
+def test_a_fixed_output_multiplies_the_plain_kernel():
+    x, y = observations(12)
+    process = NTKProcess(
+        depth=1, weight_std=1.5, bias_std=0.05, noise=0.01, output=1.0, centred=False, standardize=False
+    )
+    kernel = fit(process, x, y).posterior.kernel
+    with computing():
+        plain = NTK(1, "relu", 1.5, 0.05, 1.0, centred=False)
+        np.testing.assert_allclose(kernel.gram(x, NEW), plain.gram(x, NEW), rtol=1e-12)
+    assert fit(process, x, y).info["tuning_evaluations"] <= 4
+
+
+def test_weights_of_variance_1_over_m_are_those_of_neural_bo():
+    # √m·W₂φ(W₁z), all weights from N(0, 1/m), gradients by W divided by √m (section 4, section 7)
+    d, m = 5, 40
+    x = np.random.default_rng(0).random((7, d))
+    process = NTKProcess(depth=1, weight_std="1/m", bias=False, noise=0.0, output=1.0, standardize=False)
+    data = Data.of(x, np.zeros(7))
+    realized = process.realize(process.tune(data, key=KEY), 1.0, width=m)
+    params = realized.network.init(KEY, d)
+    W1, W2 = (np.asarray(layer.weight) / np.sqrt(m) for layer in params)
+    z = 2.0 * x - 1.0
+    h = z @ W1
+    by_W2 = np.sqrt(m) * np.maximum(h, 0.0)
+    by_W1 = np.sqrt(m) * (W2[:, 0] * (h > 0.0))[:, None, :] * z[:, :, None]
+    g = np.concatenate([by_W2, by_W1.reshape(7, -1)], axis=1) / np.sqrt(m)
+    with computing():
+        np.testing.assert_allclose(
+            realized.network(params, x), np.sqrt(m) * np.maximum(h, 0.0) @ W2[:, 0], rtol=1e-12
+        )
+    np.testing.assert_allclose(ntk(realized.network, params, x), g @ g.T, rtol=1e-12)
+    assert realized.noise == 0.0
+
+
+def test_settings_without_a_meaning_are_refused():
+    for settings in ({"noise": -1e-3}, {"output": 0.0}, {"weight_std": "2/m"}, {"bias": 1}, {"depth": 0}):
+        with pytest.raises(UnsupportedError, match=next(iter(settings))):
             NTKProcess(**settings)

@@ -44,7 +44,9 @@ def primal(x, y, new, nugget, centre=None):
     """Mean and covariance from U = λI + Σ g gᵀ with all p × p numbers (neural-bo, algorithm 1)."""
     G, g = features(x), features(new)
     with computing():
-        offset, at_new = (0.0 if centre is None else np.asarray(NETWORK(centre, a)) for a in (x, new))
+        offset, at_new = (
+            0.0 if centre is None else np.sqrt(OUTPUT) * np.asarray(NETWORK(centre, a)) for a in (x, new)
+        )
     U = nugget * np.eye(G.shape[1]) + G.T @ G
     mean = at_new + g @ np.linalg.solve(U, G.T @ ((y - SHIFT) / SCALE - offset))
     return SHIFT + SCALE * mean, SCALE**2 * nugget * g @ np.linalg.solve(U, g.T)

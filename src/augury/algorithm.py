@@ -25,11 +25,14 @@ from augury.surrogates import (
     Capability,
     FourierProcess,
     GaussianProcess,
+    NeuralTangent,
     NTKProcess,
     RandomForest,
     SampleThenOptimize,
     Surrogate,
+    TangentProcess,
 )
+from augury.surrogates.sample_then_optimize import posterior_smb, simple_smb
 
 Design = Literal["sobol", "random"]
 
@@ -39,6 +42,11 @@ SURROGATES: Mapping[str, Callable[[], Surrogate]] = MappingProxyType(
         "gp-rff": FourierProcess,
         "ntk": NTKProcess,
         "sto": SampleThenOptimize,
+        "sto-linear": TangentProcess,
+        "greedy": simple_smb,
+        "greedy-posterior": posterior_smb,
+        "neural-bo": NeuralTangent,
+        "neural-tangent": lambda: NeuralTangent(features="current"),
         "forest": RandomForest,
     }
 )
@@ -129,12 +137,13 @@ class Algorithm:
             return self
         climbs = Capability.GRADIENT in self.surrogate.capabilities
         maximizer = self.maximizer or default_maximizer(space, gradient=climbs)
+        surrogate = self.surrogate.on(space) if hasattr(self.surrogate, "on") else self.surrogate
         models: Callable[[int], str | None] = getattr(self.surrogate, "fits", lambda _: None)
         parameters = int(space.groups.max(initial=-1)) + 1
         for reason in (maximizer.fits(space), models(parameters)):
             if reason is not None:
                 raise UnsupportedError(reason)
-        return replace(self, maximizer=maximizer)
+        return replace(self, surrogate=surrogate, maximizer=maximizer)
 
     def describe(self) -> dict[str, Any]:
         """Class names and fields of the parts, as JSON holds them."""
@@ -180,6 +189,17 @@ _ROWS = (
     Row("gp-ucb-rff", "gp-rff", "ucb", "sto-bnts, appendix F.3"),
     Row("gp-ts-rff", "gp-rff", "thompson", "sto-bnts, appendix F.3"),
     Row("sto-bnts", "sto", "thompson", "sto-bnts, algorithm 1"),
+    Row("sto-bnts-linear", "sto-linear", "thompson", "sto-bnts, algorithm 2"),
+    Row("neural-greedy", "greedy", "thompson", "be-greedy, algorithms 1 and 2"),
+    Row(
+        "neural-greedy-posterior",
+        "greedy-posterior",
+        "thompson",
+        "be-greedy, algorithms 1 and 3",
+    ),
+    Row("neural-bo", "neural-bo", "thompson", "neural-bo, algorithms 1 and 2"),
+    Row("neural-ucb", "neural-tangent", "ucb", "Zhou, Li & Gu (2020)"),
+    Row("neural-ts", "neural-tangent", "thompson", "Zhang et al. (2021)"),
     Row("ntk-ei", "ntk", "ei", "ours: settings by marginal likelihood"),
     Row("ntk-ucb", "ntk", "ucb", "ours: settings by marginal likelihood"),
     Row("ntk-ts", "ntk", "thompson", "ours: settings by marginal likelihood"),

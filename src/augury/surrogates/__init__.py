@@ -3,9 +3,11 @@
 from augury.surrogates.base import Capability, Fit, Path, Posterior, Status, Surrogate
 from augury.surrogates.forest import RandomForest
 from augury.surrogates.gp import GaussianProcess
+from augury.surrogates.neural_tangent import NeuralTangent
 from augury.surrogates.ntk_process import NTKProcess
 from augury.surrogates.rff import FourierProcess
 from augury.surrogates.sample_then_optimize import SampleThenOptimize
+from augury.surrogates.tangent_process import TangentProcess
 
 __all__ = [
     "Capability",
@@ -13,10 +15,12 @@ __all__ = [
     "FourierProcess",
     "GaussianProcess",
     "NTKProcess",
+    "NeuralTangent",
     "Path",
     "Posterior",
     "RandomForest",
     "SampleThenOptimize",
     "Status",
     "Surrogate",
+    "TangentProcess",
 ]

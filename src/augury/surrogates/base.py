@@ -4,7 +4,7 @@ import enum
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import equinox as eqx
 import numpy as np
@@ -156,11 +156,15 @@ class Surrogate(Protocol):
     """Fits a posterior to data in two steps: `tune` is slow and seldom, `fit` is quick and always.
 
     `tune` finds the hyper-parameters; the optimizer calls it on a schedule that depends on the number
-    of observations alone and keeps the result. `fit` with `tuned=None` does both. A surrogate that
-    cannot model every space also has `fits(parameters) -> str | None`, the reason why not.
+    of observations alone and keeps the result. `fit` with `tuned=None` does both. A surrogate may also
+    have `fits(parameters) -> str | None`, the reason why it cannot model so many; `on(space)`, the
+    surrogate for that space; and `steady = True` if `fit` is to get the same key at every number of
+    observations.
     """
 
-    capabilities: ClassVar[frozenset[Capability]]
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """What its posteriors can do."""
 
     def tune(self, data: Data, *, key: KeyArray) -> Any:
         """The hyper-parameters for this data: a pytree that `fit` takes as `tuned`."""

@@ -198,7 +198,7 @@ class NTKProcess:
             "depth": hyper.depth,
             "weight_std": float(np.exp(hyper.log_weight_std)),
             "bias_std": float(np.exp(hyper.log_bias_std)) if self.bias else 0.0,
-            "variance": float(np.exp(hyper.log_variance) * scale**2),
+            "variance" if self.output is None else "output": float(np.exp(hyper.log_variance) * scale**2),
             "noise": float(noise),
             "log_posterior": float(tuned.log_posterior),
             "tuning_evaluations": int(tuned.evaluations),

@@ -89,6 +89,16 @@ class SampleThenOptimize:
         return Fit(posterior, limit.status, limit.info, belief=limit.posterior)
 
 
+def simple_smb(**settings: Any) -> SampleThenOptimize:
+    """Be Greedy's SimpleSMB (algorithm 2): no tangent term, and an output bias that starts at 0."""
+    return SampleThenOptimize(**{"correction": False, "zero_output_bias": True, **settings})
+
+
+def posterior_smb(**settings: Any) -> SampleThenOptimize:
+    """Be Greedy's PosteriorSMB (algorithm 3), whose draws are those of the posterior."""
+    return SampleThenOptimize(**{"zero_output_bias": True, **settings})
+
+
 class TrainedDraws(Posterior):
     """A posterior that is known only through draws, each of which trains a network."""
 
@@ -134,7 +144,7 @@ class TrainedDraws(Posterior):
 
     def _targets(self, key: KeyArray, scale: float) -> np.ndarray:
         """y, or y + ε."""
-        if not (self.model.perturb_targets and self.model.penalty):
+        if not self.model.perturb_targets:
             return np.asarray(self.y)
         epsilon = generator(key).standard_normal(len(self.y)) * scale * np.sqrt(self.noise)
         return np.where(self.mask, self.y + epsilon, 0.0)

@@ -59,6 +59,10 @@ class Tangent(eqx.Module):
     def diagonal(self) -> Float[Array, " n"]:
         """‖∇f(x_i; θ)‖²."""
 
+    @abstractmethod
+    def weighted(self, v: Params) -> Float[Array, " n"]:
+        """Σ_j v_j (∂f(x_i; θ)/∂θ_j)²."""
+
 
 class Linearizable(Protocol):
     """What this module asks of a network."""
@@ -109,6 +113,13 @@ class Dense(Tangent):
             inner = inner + self.bias_scale**2
         return inner if self.slopes is None else inner * (self.slopes**2).sum(1)
 
+    def weighted(self, v: Layer) -> Float[Array, " n"]:
+        """Σ_out D² ∘ (s_W² A² V + s_b² v)."""
+        inner = self.weight_scale**2 * (self.inputs**2 @ v.weight)
+        if self.bias_scale is not None:
+            inner = inner + self.bias_scale**2 * v.bias
+        return inner[:, 0] if self.slopes is None else jnp.sum(inner * self.slopes**2, axis=1)
+
 
 class Rows(Tangent):
     """J itself: for every array of the parameters one with n rows in front."""
@@ -131,6 +142,10 @@ class Rows(Tangent):
     def diagonal(self) -> Float[Array, " n"]:
         """The squared norms of the rows."""
         return _total(jax.tree.map(lambda j: jnp.sum(_flat(j) ** 2, axis=1), self.jacobian))
+
+    def weighted(self, v: Params) -> Float[Array, " n"]:
+        """The squares of the rows, times v."""
+        return _total(jax.tree.map(lambda j, a: _flat(j) ** 2 @ a.ravel(), self.jacobian, v))
 
 
 class Layers(Tangent):
@@ -161,6 +176,12 @@ class Layers(Tangent):
         """Σ_layers of the layers' parts."""
         parts = [block.diagonal() for block in self.dense]
         return _total(parts if self.front is None else [self.front.diagonal(), *parts])
+
+    def weighted(self, v: tuple[Layer, ...]) -> Float[Array, " n"]:
+        """Σ_layers of the layers' parts."""
+        first = len(v) - len(self.dense)
+        parts = [block.weighted(layer) for block, layer in zip(self.dense, v[first:], strict=True)]
+        return _total(parts if self.front is None else [self.front.weighted(v[:first]), *parts])
 
 
 class Blockwise(Tangent):
@@ -194,6 +215,12 @@ class Blockwise(Tangent):
         """‖∇f(x_i; θ)‖²."""
         blocks = self._blocks(self.x)
         return jax.lax.map(lambda a: self._rows(self.params, a).diagonal(), blocks).ravel()[: len(self.x)]
+
+    def weighted(self, v: Params) -> Float[Array, " n"]:
+        """Σ_j v_j (∂f(x_i; θ)/∂θ_j)²."""
+        blocks = self._blocks(self.x)
+        parts = jax.lax.map(lambda a: self._rows(self.params, a).weighted(v), blocks)
+        return parts.ravel()[: len(self.x)]
 
     def _values(self, params: Params) -> Array:
         return jax.vmap(self.apply, (None, 0))(params, self.x)

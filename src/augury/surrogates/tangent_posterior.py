@@ -20,14 +20,14 @@ from augury.core.linalg import cholesky, inverse_factor, square
 from augury.core.precision import computing, public, to_numpy
 from augury.surrogates.base import Path, Posterior, new_observations
 from augury.surrogates.networks import Network
-from augury.surrogates.tangent import Params, Tangent
+from augury.surrogates.tangent import Blockwise, Params, Tangent
 from augury.surrogates.tangent_draw import standard_normal
 
 JITTER = 1e-8  # times the mean variance at the observations, always on the diagonal
 
 
 class TangentPosterior(Posterior):
-    """The posterior of w; `centre` are the parameters of a network that is the mean m, or None for 0."""
+    """The posterior of w; the mean m is √output·f(x; centre), or 0 if `centre` is None."""
 
     network: Network
     params: Params  # θ of the features
@@ -45,7 +45,7 @@ class TangentPosterior(Posterior):
     scale: Float[Array, ""]
 
     def _centre(self, x: Array) -> Array:
-        return jnp.zeros(x.shape[:-1]) if self.centre is None else self.network(self.centre, x)
+        return _centre(self, x)
 
     def _linear(self, x: Array, weights: Params) -> Array:
         """⟨∇f(x; θ), weights⟩."""
@@ -116,12 +116,13 @@ class TangentPosterior(Posterior):
 
 
 class TangentPath(Path):
-    """x ↦ shift + scale · (m(x) + ⟨∇f(x; θ), weights⟩)."""
+    """x ↦ shift + scale · (m(x) + ⟨∇f(x; θ), weights⟩), with m as in the posterior."""
 
     network: Network
     params: Params
     centre: Params | None
     weights: Params
+    output: Float[Array, ""]
     shift: Float[Array, ""]
     scale: Float[Array, ""]
 
@@ -129,9 +130,14 @@ class TangentPath(Path):
     def __call__(self, x: Float[Array, "*n D"]) -> Float[Array, "*n"]:
         """The value at one point or at several."""
         value = jax.jvp(lambda params: self.network(params, x), (self.params,), (self.weights,))[1]
-        if self.centre is not None:
-            value = value + self.network(self.centre, x)
-        return self.shift + self.scale * value
+        return self.shift + self.scale * (value + _centre(self, x))
+
+
+def _centre(p: TangentPosterior | TangentPath, x: Array) -> Array:
+    """m(x)."""
+    if p.centre is None:
+        return jnp.zeros(x.shape[:-1])
+    return jnp.sqrt(p.output) * p.network(p.centre, x)
 
 
 @eqx.filter_jit
@@ -144,12 +150,17 @@ def regress(
     data: Data,
     shift: Array,
     scale: Array,
+    *,
+    residuals: bool = True,
 ) -> tuple[TangentPosterior, Array]:
-    """The posterior given all of `data`, and the jitter that the factorization needed."""
+    """The posterior given all of `data`, and the jitter that the factorization needed.
+
+    Without `residuals` the mean is m itself, for an m that was trained on the data.
+    """
     x, mask = jnp.asarray(data.x), jnp.asarray(data.mask)
     tangent = network.linearize(params, x)[1]
-    mean = 0.0 if centre is None else network(centre, x)
-    residual = jnp.where(mask, (data.y - shift) / scale - mean, 0.0)
+    mean = 0.0 if centre is None else jnp.sqrt(output) * network(centre, x)
+    residual = jnp.where(mask & residuals, (data.y - shift) / scale - mean, 0.0)
     K = output * jnp.where(mask[:, None] & mask[None, :], tangent.gram(tangent), 0.0)
     unit = jnp.where(mask, jnp.diagonal(K), 0.0).sum() / jnp.maximum(mask.sum(), 1)
     nugget = noise + JITTER * unit
@@ -179,7 +190,7 @@ def _sample(p: TangentPosterior, prior: Params, epsilon: Array, scale: Array) ->
     noise = scale * jnp.sqrt(p.nugget) * epsilon
     residual = jnp.where(p.mask, p.residual - p.tangent.push(prior) - noise, 0.0)
     weights = jax.tree.map(jnp.add, prior, _dual(p, residual))
-    return TangentPath(p.network, p.params, p.centre, weights, p.shift, p.scale)
+    return TangentPath(p.network, p.params, p.centre, weights, p.output, p.shift, p.scale)
 
 
 def _grow(posterior: TangentPosterior, capacity: int) -> TangentPosterior:
@@ -221,4 +232,7 @@ def _append(p: TangentPosterior, x: Array, y: Array) -> TangentPosterior:
         p.L_inverse.at[i].set(row),
     )
     p = eqx.tree_at(lambda q: (q.x, q.residual, q.mask, q.L_inverse), p, changed)
-    return _with_weights(_featured(p))
+    if isinstance(p.tangent, Blockwise):
+        return _with_weights(_featured(p))
+    rows = jax.tree.map(lambda a, b: a.at[i].set(b[0]) if a.ndim else a, p.tangent, features)
+    return _with_weights(eqx.tree_at(lambda q: q.tangent, p, rows))

@@ -1,0 +1,272 @@
+"""A trained network for the mean, the tangent features of a network for the variance.
+
+    θ_t  = argmin Σ_i (y_i − h(x_i; θ))² + λ‖θ − θ_0‖²              (neural-bo, algorithm 2, TrainNN)
+    U_t  = λI + Σ_i g(x_i) g(x_i)ᵀ                                  (algorithm 1, line 4)
+    σ_t² = λ g(x)ᵀU_t⁻¹g(x)                                         (line 8)
+    f̃(x) = h(x; θ_t) + ν⟨g(x), ξ⟩,   ξ ~ N(0, λU_t⁻¹)
+
+The features g(x) = ∇h(x; θ) are those of the initial parameters θ_0 (neural-bo) or of the current θ_t
+(NeuralUCB and NeuralTS). The p × p matrix U is never made: all is exact through the n × n matrix of the
+empirical NTK (:mod:`augury.surrogates.tangent_posterior`). A draw is a function, where the papers draw
+independent normals at the candidates, whose maximum grows with the number of candidates.
+
+References: Phan-Trong, Tran-The & Gupta (2023), "NeuralBO" (neural-bo); Zhou, Li & Gu (2020), "Neural
+contextual bandits with UCB-based exploration"; Zhang, Zhou, Li & Gu (2021), "Neural Thompson sampling".
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, UInt32
+
+from augury._checks import one_of
+from augury._errors import UnsupportedError
+from augury._types import Array
+from augury.core.data import Data
+from augury.core.keys import KeyArray, fold
+from augury.core.precision import computing, public, to_numpy
+from augury.surrogates.base import Capability, Fit, Path, Posterior, Status
+from augury.surrogates.diagonal_posterior import DiagonalPosterior, diagonal
+from augury.surrogates.gp import fit_status, standardization
+from augury.surrogates.networks import MLP, Network, stack
+from augury.surrogates.ntk_process import NTKProcess
+from augury.surrogates.sample_then_optimize import described
+from augury.surrogates.tangent import Params, parameter_count
+from augury.surrogates.tangent_posterior import TangentPosterior, regress
+from augury.surrogates.training import Trained, train
+
+
+class NeuralTuned(NamedTuple):
+    """The process's settings, and the number of observations they were learnt from."""
+
+    settings: Any
+    n: int
+
+
+class Kept(NamedTuple):
+    """What the next observation is added to; it can be computed anew from the data."""
+
+    recipe: tuple[Any, ...]
+    x: Float[np.ndarray, "n D"]
+    y: Float[np.ndarray, " n"]
+    posterior: Posterior
+
+
+@dataclass(frozen=True)
+class NeuralTangent:
+    """Mean by training, variance by tangent features; θ_0 is fixed by the study's seed.
+
+    Between two tunings of the settings the values are standardized as at the last one, so that a new
+    observation adds one row to the factor of the n × n matrix.
+
+    Args:
+        process: chooses depth, σ_W, σ_b and noise by marginal likelihood, or fixes them.
+        width: units of each hidden layer.
+        features: "initial" are those at θ_0, which never change; "current" those at θ_t, of all data.
+        covariance: "exact", or "diagonal": U has only its diagonal, to which every observation adds
+            g∘g at the parameters that were trained on the observations up to it, as in NeuralUCB's and
+            NeuralTS's code.
+        draw: "function", or "pointwise" for independent normals at the candidates, as in the papers;
+            on finite sets only.
+    """
+
+    process: NTKProcess = field(default_factory=NTKProcess)
+    width: int = 256
+    features: Literal["initial", "current"] = "initial"
+    covariance: Literal["exact", "diagonal"] = "exact"
+    draw: Literal["function", "pointwise"] = "function"
+
+    steady: ClassVar[bool] = True  # θ_0 is the same for every number of observations
+
+    def __post_init__(self) -> None:
+        MLP(1, self.width)  # its checks
+        one_of("features", self.features, ("initial", "current"))
+        one_of("covariance", self.covariance, ("exact", "diagonal"))
+        one_of("draw", self.draw, ("function", "pointwise"))
+        object.__setattr__(self, "_kept", None)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_kept": None}
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """All; without joint covariances where U is diagonal."""
+        lacking = {Capability.JOINT} if self.covariance == "diagonal" else set()
+        return frozenset(Capability) - lacking
+
+    def on(self, space: Any) -> "NeuralTangent":
+        """The surrogate for that space; an error if candidates must be finite in number and are not."""
+        if self.draw == "pointwise" and not np.isfinite(space.size):
+            raise UnsupportedError(
+                'draw="pointwise" must have a finite set of candidates; got a continuous space, where '
+                'independent normals have no largest value. Use draw="function", or a Pool.'
+            )
+        return self
+
+    def tune(self, data: Data, *, key: KeyArray) -> NeuralTuned:
+        """Depth, σ_W, σ_b and noise by the marginal likelihood of the limit."""
+        return NeuralTuned(self.process.tune(data, key=key), data.n)
+
+    def fit(self, data: Data, *, key: KeyArray, tuned: NeuralTuned | None = None) -> Fit:
+        """The network trained on all of `data`, and the posterior of its tangent features."""
+        if tuned is None:
+            tuned = self.tune(data, key=key)
+        shift, scale = standardization(data.take(slice(0, tuned.n)), self.process.standardize)
+        network, output, noise = self.process.realize(tuned.settings, scale, width=self.width)
+        theta0 = network.init(fold(key, 0), data.dim)
+        model = _Model(network, theta0, output, noise, np.asarray(shift), np.asarray(scale))
+        trained = model.train(data)
+        with computing(single_thread=False):
+            recipe = (tuned, np.asarray(jax.random.key_data(key)).tobytes())
+            posterior, status = self._posterior(model, data, recipe, model.last(trained))
+        info = self.process.describe(tuned.settings, scale) | described(trained, 0)
+        info |= {"parameters": parameter_count(theta0)}
+        return Fit(Pointwise(posterior) if self.draw == "pointwise" else posterior, status, info)
+
+    def _posterior(
+        self, model: "_Model", data: Data, recipe: tuple[Any, ...], theta: Params
+    ) -> tuple[TangentPosterior | DiagonalPosterior, Status]:
+        if self.covariance == "diagonal":
+            posterior = self._accumulated(model, data, recipe, theta)
+            return posterior, fit_status(np.ones(1), float(model.scale), 0.0)
+        if self.features == "current":
+            current, jitter = to_numpy(model.regress(data, theta))
+            return current, _status(current, jitter)
+        known = self._known(recipe, data)
+        if known is None:
+            first = data.take(slice(0, recipe[0].n))
+            known, jitter = to_numpy(model.regress(first, model.theta0))
+            if float(jitter) > 0.0 or not np.isfinite(known.L_inverse).all():
+                return replace(known, centre=theta), _status(known, jitter)  # nothing is built on it
+        n = int(np.sum(known.mask))
+        known = known.condition(data.x[n : data.n])
+        self._keep(recipe, data, known)
+        return replace(known, centre=theta), Status.OK
+
+    def _accumulated(
+        self, model: "_Model", data: Data, recipe: tuple[Any, ...], theta: Params
+    ) -> DiagonalPosterior:
+        """U after every observation, each with the features of its time (NeuralUCB, algorithm 1)."""
+        posterior = self._known(recipe, data)
+        if posterior is None:
+            posterior = diagonal(model.network, model.theta0, *model[2:], dim=data.dim)
+        for n in range(int(np.sum(posterior.mask)), data.n):
+            then = theta if n + 1 == data.n else model.last(model.train(data.take(slice(0, n + 1))))
+            features = model.theta0 if self.features == "initial" else then
+            posterior = replace(posterior, params=features, centre=then).condition(data.x[n])
+        self._keep(recipe, data, posterior)
+        features = model.theta0 if self.features == "initial" else theta
+        return replace(posterior, params=features, centre=theta)
+
+    def _known(self, recipe: tuple[Any, ...], data: Data) -> Any:
+        """What is kept of a beginning of this data, if anything is."""
+        kept: Kept | None = self._kept  # type: ignore[attr-defined]
+        if kept is None or kept.recipe != recipe or len(kept.x) > data.n:
+            return None
+        n = len(kept.x)
+        same = np.array_equal(kept.x, data.x[:n]) and np.array_equal(kept.y, data.y[:n])
+        return kept.posterior if same else None
+
+    def _keep(self, recipe: tuple[Any, ...], data: Data, posterior: Posterior) -> None:
+        n = data.n
+        object.__setattr__(self, "_kept", Kept(recipe, data.x[:n], data.y[:n], posterior))
+
+
+class _Model(NamedTuple):
+    """A network with its settings, in standardized units."""
+
+    network: Network
+    theta0: Params
+    output: np.ndarray
+    noise: np.ndarray
+    shift: np.ndarray
+    scale: np.ndarray
+
+    def train(self, data: Data) -> Trained:
+        """TrainNN: √output·h is fitted to the values, with λ = σ²/output."""
+        y = np.where(data.mask, (data.y - self.shift) / self.scale, 0.0) / np.sqrt(self.output)
+        lam = np.asarray(self.noise / self.output)
+        return train(self.network, stack([self.theta0]), data.x, data.mask, y[None], lam=lam)
+
+    def last(self, trained: Trained) -> Params:
+        """θ_t."""
+        return jax.tree.map(lambda leaf: np.asarray(leaf[0], dtype=np.float64), trained.params)
+
+    def regress(self, data: Data, features: Params) -> tuple[TangentPosterior, Array]:
+        """The posterior around the network with parameters `features`."""
+        return regress(
+            self.network, features, features, self.output, self.noise, data, self.shift, self.scale,
+            residuals=False,
+        )  # fmt: skip
+
+
+def _status(posterior: TangentPosterior, jitter: Any) -> Status:
+    return fit_status(np.diagonal(posterior.L_inverse), float(posterior.scale), jitter)
+
+
+class Pointwise(Posterior):
+    """A posterior whose draws are independent normals at the candidates."""
+
+    inner: TangentPosterior | DiagonalPosterior
+    x: Float[Array, "capacity D"]
+
+    def __init__(self, inner: TangentPosterior | DiagonalPosterior) -> None:
+        self.inner, self.x = inner, inner.x
+
+    def sample(self, *, key: KeyArray, scale: float = 1.0) -> "PointwisePath":
+        """N(μ(x), scale²σ²(x)) at every point, whatever its value is at another."""
+        return PointwisePath(self.inner, np.asarray(jax.random.key_data(key)), np.asarray(scale))
+
+    @public
+    def mean(self, x: Float[Array, "*n D"]) -> Float[Array, "*n"]:
+        """μ(x)."""
+        return self.inner.mean(x)
+
+    @public
+    def var(self, x: Float[Array, "*n D"]) -> Float[Array, "*n"]:
+        """σ²(x)."""
+        return self.inner.var(x)
+
+    def joint(self, xs: Any) -> Any:
+        """Mean and covariance, if the posterior has them."""
+        return self.inner.joint(xs)
+
+    def condition(self, xs: np.ndarray, ys: np.ndarray | None = None) -> "Pointwise":
+        """As of the posterior."""
+        return Pointwise(self.inner.condition(xs, ys))
+
+    def incumbent(self) -> float:
+        """As of the posterior."""
+        return self.inner.incumbent()
+
+    def information_gain(self) -> float:
+        """As of the posterior."""
+        return self.inner.information_gain()
+
+    @property
+    def noise_std(self) -> float:
+        """As of the posterior."""
+        return self.inner.noise_std
+
+
+class PointwisePath(Path):
+    """μ(x) + scale·σ(x)·ε(x), the normals ε(x) independent of each other and a function of x's bits."""
+
+    posterior: TangentPosterior | DiagonalPosterior
+    key: UInt32[Array, " 2"]
+    scale: Float[Array, ""]
+
+    @public
+    def __call__(self, x: Float[Array, "*n D"]) -> Float[Array, "*n"]:
+        """The value at one point or at several."""
+        if x.ndim == 2:
+            return jax.vmap(self.__call__)(x)
+        bits = jax.lax.bitcast_convert_type(x.astype(jnp.float64), jnp.uint32).ravel()
+        key = jax.random.wrap_key_data(self.key)
+        odd = jax.random.bits(key, (2, len(bits)), jnp.uint32) | 1
+        hashed = jnp.sum(bits * odd, axis=1, dtype=jnp.uint32)
+        normal = jax.random.normal(jax.random.wrap_key_data(self.key ^ hashed))
+        return self.posterior.mean(x) + self.scale * jnp.sqrt(self.posterior.var(x)) * normal

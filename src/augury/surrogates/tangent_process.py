@@ -1,0 +1,109 @@
+"""Sample, then optimize, for the linear model on the tangent features of a network, solved exactly.
+
+    f(x; θ) = ⟨∇f(x; θ_0'), θ⟩,   θ_0' ~ init(·),   θ_0 ~ N(0, I)
+    θ = argmin Σ_i (y_i + ε_i − β f(x_i; θ))² + β²σ²‖θ − θ_0‖²,   ε_i ~ N(0, β²σ²)
+
+A least-squares problem: instead of by gradient descent it is solved in the dual, by one factorization of
+the n × n matrix of the empirical NTK at θ_0' (:mod:`augury.surrogates.tangent_posterior`). Given θ_0' the
+draw is exact; with θ_0' redrawn for every draw, as the paper does, it is one of the limit up to the error
+of finite width.
+
+Reference: Dai et al. (2022), "Sample-then-optimize batch neural Thompson sampling" (sto-bnts),
+algorithm 2.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import equinox as eqx
+import numpy as np
+from jaxtyping import Float
+
+from augury._errors import UnsupportedError
+from augury._types import Array
+from augury.core.data import Data
+from augury.core.keys import KeyArray, fold
+from augury.core.precision import computing, to_numpy
+from augury.surrogates.base import Capability, Fit, Posterior
+from augury.surrogates.gp import fit_status, standardization
+from augury.surrogates.gp_posterior import LARGEST_SMALL_MATRIX
+from augury.surrogates.networks import MLP, Network
+from augury.surrogates.ntk_process import NTKProcess
+from augury.surrogates.tangent import Params
+from augury.surrogates.tangent_posterior import TangentPath, TangentPosterior, regress
+
+
+@dataclass(frozen=True)
+class TangentProcess:
+    """Exact draws of the linear model on tangent features.
+
+    Args:
+        process: chooses depth, σ_W, σ_b and noise by marginal likelihood, or fixes them.
+        width: units of each hidden layer.
+        redraw: whether every draw has features of its own, as in the paper. Without, θ_0' is fixed by
+            the study's seed: mean, variance and all else exist then, exact for that network.
+    """
+
+    process: NTKProcess = field(default_factory=NTKProcess)
+    width: int = 256
+    redraw: bool = True
+
+    steady: ClassVar[bool] = True  # θ_0' without redrawing
+
+    def __post_init__(self) -> None:
+        MLP(1, self.width)  # its checks
+        if not isinstance(self.redraw, bool):
+            raise UnsupportedError(f"redraw must be True or False; got {self.redraw!r}. Use True.")
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """Draws; all, if the features are fixed."""
+        return frozenset({Capability.PATH, Capability.GRADIENT} if self.redraw else Capability)
+
+    def tune(self, data: Data, *, key: KeyArray) -> Any:
+        """Depth, σ_W, σ_b and noise by the marginal likelihood of the limit."""
+        return self.process.tune(data, key=key)
+
+    def fit(self, data: Data, *, key: KeyArray, tuned: Any = None) -> Fit:
+        """What draws are made from; with fixed features, the posterior itself."""
+        if tuned is None:
+            tuned = self.tune(data, key=key)
+        shift, scale = standardization(data, self.process.standardize)
+        realized = self.process.realize(tuned, scale, width=self.width)
+        model = Linear(*realized, data, np.asarray(shift), np.asarray(scale))
+        if self.redraw:
+            limit = self.process.fit(data, key=key, tuned=tuned)
+            posterior = LinearDraws(x=data.x, model=model)
+            return Fit(posterior, limit.status, limit.info, belief=limit.posterior)
+        exact, jitter = model.posterior(realized.network.init(fold(key, 2), data.dim))
+        status = fit_status(np.diagonal(exact.L_inverse), scale, float(jitter))
+        return Fit(exact, status, self.process.describe(tuned, scale))
+
+
+class Linear(eqx.Module):
+    """The linear model and its data; its features come with θ_0'."""
+
+    network: Network
+    output: Float[Array, ""]
+    noise: Float[Array, ""]
+    data: Data
+    shift: Float[Array, ""]
+    scale: Float[Array, ""]
+
+    def posterior(self, features: Params) -> tuple[TangentPosterior, Float[Array, ""]]:
+        """Given θ_0'; and the jitter that the factorization needed."""
+        settings = self.output, self.noise, self.data, self.shift, self.scale
+        with computing(single_thread=len(self.data.x) <= LARGEST_SMALL_MATRIX):
+            return to_numpy(regress(self.network, features, None, *settings))
+
+
+class LinearDraws(Posterior):
+    """Draws, each with features of its own (sto-bnts, algorithm 2)."""
+
+    model: Linear
+    x: Float[Array, "capacity D"]
+
+    def sample(self, *, key: KeyArray, scale: float = 1.0) -> TangentPath:
+        """θ_0' and θ_0 from the key, and the least-squares solution."""
+        features = self.model.network.init(fold(key, 2), self.x.shape[1])
+        return self.model.posterior(features)[0].sample(key=key, scale=scale)

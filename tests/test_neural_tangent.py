@@ -1,0 +1,148 @@
+"""neural-bo, neural-ucb, neural-ts: exact variances, draws that are functions, rows appended."""
+
+import jax
+import numpy as np
+import pytest
+
+from augury import Algorithm, Float, Optimizer, Pool, Space, UnsupportedError
+from augury.core.data import Data
+from augury.core.keys import fold, root_key
+from augury.core.precision import computing
+from augury.surrogates import Capability, NeuralTangent, NTKProcess
+from augury.surrogates.networks import stack
+from augury.surrogates.training import train
+
+KEY = root_key(5)
+NEW = np.random.default_rng(1).random((6, 2))
+# the paper's own network: no biases, weights of variance 1/m, λ = 0.01
+LETTER = NTKProcess(depth=1, weight_std="1/m", bias=False, noise=0.01, output=1.0, standardize=False)
+SETTINGS = NTKProcess(depth=2, weight_std=1.4, bias_std=0.5, noise=0.02, output=0.8, standardize=False)
+
+
+def observations(n, seed=0):
+    x = np.random.default_rng(seed).random((n, 2))
+    return x, np.sin(5.0 * x[:, 0]) + x[:, 1]
+
+
+def network_of(model, data):
+    realized = model.process.realize(model.tune(data, key=KEY).settings, 1.0, width=model.width)
+    theta0 = realized.network.init(fold(KEY, 0), data.dim)
+    lam = np.asarray(realized.noise / realized.output)
+    y = np.where(data.mask, data.y, 0.0) / np.sqrt(realized.output)
+    trained = train(realized.network, stack([theta0]), data.x, data.mask, y[None], lam=lam)
+    return realized, theta0, jax.tree.map(lambda leaf: np.asarray(leaf[0], np.float64), trained.params)
+
+
+def gradients(network, params, x):
+    """∇h(x; θ), all p numbers of it."""
+    with computing():
+        rows = jax.vmap(jax.grad(network), (None, 0))(params, x)
+    return np.concatenate(
+        [np.asarray(leaf).reshape(len(x), -1) for leaf in jax.tree.leaves(rows)], axis=1
+    )
+
+
+@pytest.mark.parametrize("process", [LETTER, SETTINGS], ids=["letter", "biases"])
+@pytest.mark.parametrize("features", ["initial", "current"])
+def test_the_variance_is_that_of_the_p_by_p_inverse(process, features):
+    x, y = observations(15)
+    data = Data.of(x, y)
+    model = NeuralTangent(process, width=12, features=features)
+    posterior = model.fit(data, key=KEY).posterior
+    realized, theta0, theta = network_of(model, data)
+    at = theta0 if features == "initial" else theta
+    G, g = gradients(realized.network, at, x), gradients(realized.network, at, NEW)
+    lam = float(posterior.nugget / realized.output)  # λ, and a jitter of 1e-8
+    U = lam * np.eye(G.shape[1]) + G.T @ G
+    expected = float(realized.output) * lam * np.einsum("ij,ji->i", g, np.linalg.solve(U, g.T))
+    np.testing.assert_allclose(posterior.var(NEW), expected, rtol=1e-8)
+    with computing():
+        h = np.sqrt(realized.output) * np.asarray(realized.network(theta, NEW))
+    np.testing.assert_allclose(posterior.mean(NEW), h, rtol=1e-6)
+
+
+def test_draws_are_functions_with_the_posterior_variance():
+    data = Data.of(*observations(10))
+    posterior = NeuralTangent(SETTINGS, width=64).fit(data, key=KEY).posterior
+    drawn = np.array([posterior.sample(key=fold(KEY, i), scale=2.0)(NEW) for i in range(400)])
+    mean, covariance = posterior.joint(NEW)
+    error = np.sqrt((np.outer(*2 * [np.diagonal(covariance)]) + covariance**2) * 16.0 / 400)
+    assert (np.abs(np.cov(drawn.T) - 4.0 * covariance) / error).max() < 5.0
+    assert (np.abs(drawn.mean(0) - mean) / (2.0 * np.sqrt(np.diagonal(covariance) / 400))).max() < 5.0
+    path = posterior.sample(key=KEY)
+    np.testing.assert_allclose(path(NEW[2]), path(NEW)[2], rtol=1e-9)
+
+
+def test_a_new_observation_adds_a_row_and_changes_nothing_else():
+    x, y = observations(200)
+    model = NeuralTangent(SETTINGS, width=16)
+    tuned = model.tune(Data.of(x[:195], y[:195]), key=KEY)
+    grown = [model.fit(Data.of(x[:n], y[:n]), key=KEY, tuned=tuned) for n in range(195, 201)][-1]
+    anew = NeuralTangent(SETTINGS, width=16).fit(Data.of(x, y), key=KEY, tuned=tuned)
+    assert np.array_equal(grown.posterior.L_inverse, anew.posterior.L_inverse)  # bit for bit
+    at_once = NeuralTangent(SETTINGS, width=16).fit(Data.of(x, y), key=KEY)
+    np.testing.assert_allclose(grown.posterior.var(NEW), at_once.posterior.var(NEW), rtol=1e-6)
+    np.testing.assert_allclose(grown.posterior.mean(NEW), at_once.posterior.mean(NEW), rtol=1e-6)
+    other = model.fit(Data.of(x[::-1], y[::-1]), key=KEY, tuned=tuned)  # another history
+    np.testing.assert_allclose(other.posterior.var(NEW), at_once.posterior.var(NEW), rtol=1e-5)
+
+
+def test_the_diagonal_of_u_accumulates_the_features_of_its_time():
+    x, y = observations(6)
+    model = NeuralTangent(SETTINGS, width=8, features="current", covariance="diagonal")
+    posterior = model.fit(Data.of(x, y), key=KEY).posterior
+    realized, _, _ = network_of(model, Data.of(x, y))
+    lam = float(realized.noise / realized.output)
+    U = np.full(gradients(realized.network, posterior.params, x[:1]).shape[1], lam)
+    for n in range(1, 7):
+        theta = network_of(model, Data.of(x[:n], y[:n]))[2]
+        U += gradients(realized.network, theta, x[n - 1 : n])[0] ** 2
+    g = gradients(realized.network, theta, NEW)
+    np.testing.assert_allclose(posterior.var(NEW), float(realized.noise) * (g**2 / U).sum(1), rtol=1e-6)
+    drawn = np.array([posterior.sample(key=fold(KEY, i))(NEW) for i in range(400)])
+    ratio = drawn.var(0) / posterior.var(NEW)
+    assert np.abs(ratio - 1.0).max() < 5.0 * np.sqrt(2.0 / 400)
+    assert np.all(posterior.condition(NEW).var(NEW) < posterior.var(NEW))
+    assert Capability.JOINT not in model.capabilities
+
+
+def test_pointwise_draws_are_independent_and_for_finite_sets_only():
+    data = Data.of(*observations(10))
+    model = NeuralTangent(SETTINGS, width=32, draw="pointwise")
+    posterior = model.fit(data, key=KEY).posterior
+    near = np.array([[0.5, 0.5], [0.5, 0.5 + 1e-9]])  # one place, for all that a function can do
+    drawn = np.array([posterior.sample(key=fold(KEY, i), scale=3.0)(near) for i in range(300)])
+    correlation = np.corrcoef(drawn.T)[0, 1]
+    assert abs(correlation) < 0.25
+    deviation = 3.0 * np.sqrt(posterior.var(near))
+    np.testing.assert_allclose(drawn.std(0), deviation, rtol=0.2)
+    path = posterior.sample(key=KEY)
+    np.testing.assert_allclose(path(near[1]), path(near)[1], rtol=1e-9)
+    with pytest.raises(UnsupportedError, match="finite"):
+        Optimizer(Space(x=Float(0.0, 1.0)), Algorithm(model, "thompson"))
+    Optimizer(Pool(NEW), Algorithm(model, "thompson"), seed=0)
+
+
+@pytest.mark.parametrize(
+    "bad", [{"width": 0}, {"features": "old"}, {"covariance": "full"}, {"draw": "normal"}]
+)
+def test_bad_settings_are_refused(bad):
+    with pytest.raises(UnsupportedError, match=next(iter(bad))):
+        NeuralTangent(**bad)
+
+
+@pytest.mark.parametrize("covariance", ["exact", "diagonal"])
+def test_a_study_goes_on_after_it_is_restored(covariance):
+    def algorithm():
+        surrogate = NeuralTangent(NTKProcess(depth=1), width=16, covariance=covariance)
+        return Algorithm(surrogate, "thompson")
+
+    space = Space(x=Float(0.0, 1.0), y=Float(0.0, 1.0))
+    opt = Optimizer(space, algorithm(), seed=1, initial=4)
+    for _ in range(7):
+        trial = opt.ask()
+        opt.tell(trial, (trial.params["x"] - 0.3) ** 2 + (trial.params["y"] - 0.6) ** 2)
+    again = Optimizer.from_json(opt.to_json(), algorithm=algorithm())
+    assert opt.ask().params == again.ask().params
+    assert {"training", "parameters", "noise"} <= set(opt.trials[-1].info["fit"])
+    assert opt.recommend().params == again.recommend().params
