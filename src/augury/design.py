@@ -1,5 +1,6 @@
 """The points before the model's: Sobol, random, or where a prior is most uncertain."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -17,9 +18,11 @@ from augury.maximizers import Domain, Maximizer
 from augury.maximizers.scoring import allowed
 from augury.maximizers.sets import any_allowed
 from augury.space import Pool
-from augury.surrogates import GaussianProcess, Posterior
+from augury.surrogates import Capability, GaussianProcess, Posterior, Surrogate
 
 KINDS = ("sobol", "random", "uncertainty")
+LEAST, MOST = 0.025, 0.075  # of the budget, for an exploration phase
+INFORMATION = 1.0  # C: what a batch may tell about itself, in nats, after uncertainty sampling
 SOBOL_ATTEMPTS = 256  # points of the sequence that are tried where earlier ones are taken
 
 
@@ -32,14 +35,20 @@ class InitialDesign:
 
 
 def parse_initial(
-    initial: int | tuple[str, int] | None, space: Domain, budget: int | None
+    initial: int | tuple[str, int] | None,
+    space: Domain,
+    budget: int | None,
+    exploration: int | None = None,
 ) -> InitialDesign:
     """What the user asked for; by default 2·parameters + 2 Sobol points, between 5 and 20.
 
-    With a known budget, at most a third of it goes into the initial design.
+    With a known budget, at most a third of it goes into the initial design. An algorithm with an
+    `exploration` phase has so many random points per parameter (be-greedy, appendix F).
     """
     if initial is None:
         parameters = space.dim if isinstance(space, Pool) else space.free
+        if exploration is not None:
+            return InitialDesign("random", explored(exploration * parameters, budget))
         count = min(max(2 * parameters + 2, 5), 20)
         if budget is not None:
             count = min(count, max(1, budget // 3))
@@ -56,6 +65,13 @@ def parse_initial(
     return InitialDesign(kind, int(count))
 
 
+def explored(points: int, budget: int | None) -> int:
+    """The length of an exploration phase, within 2.5 % and 7.5 % of a known budget."""
+    if budget is not None:
+        points = int(np.clip(points, math.ceil(LEAST * budget), math.floor(MOST * budget)))
+    return max(1, points)
+
+
 def design_point(
     kind: str,
     space: Domain,
@@ -64,13 +80,20 @@ def design_point(
     number: int,
     position: int,
     exclude: frozenset[int],
-    asked: Float[np.ndarray, "n D"],
+    belief: Posterior | None,
     maximizer: Maximizer,
 ) -> Mapping[str, Any]:
-    """The design's point for trial `number`, the `position`-th of its design, as parameters."""
+    """The design's point for trial `number`, the `position`-th of its design, as parameters.
+
+    Uncertainty sampling takes the point where `belief`, the prior given all points asked so far, has the
+    largest variance; the values do not matter, so the design can be asked all at once. References: Dai
+    et al. (2022), appendix B, Eq. 4; Ren & Li (2024), appendix B.
+    """
     key = fold(root, number, Purpose.DESIGN)
     if kind == "uncertainty":
-        return _most_uncertain(space, asked, maximizer, key, exclude)
+        assert belief is not None
+        best = maximizer(Uncertainty(belief), space, t=number + 1, key=key, exclude=exclude)
+        return _params(space, best.x, best.index)
     if kind == "sobol" and not isinstance(space, Pool):
         seed = int(generator(fold(root, Purpose.DESIGN)).integers(2**31))
         attempts = SOBOL_ATTEMPTS if exclude else 1
@@ -87,20 +110,35 @@ def design_point(
     return _params(space, rows[0], None if indices is None else indices[0])
 
 
-def _most_uncertain(
-    space: Domain, asked: np.ndarray, maximizer: Maximizer, key: KeyArray, exclude: frozenset[int]
-) -> Mapping[str, Any]:
-    """Uncertainty sampling: where the prior, given all points asked so far, has the largest variance.
+def prior_given(
+    surrogate: Surrogate | None, space: Domain, asked: Float[np.ndarray, "n D"], *, key: KeyArray
+) -> Posterior:
+    """The surrogate's prior after observing, whatever the values, at `asked`.
 
-    The values do not matter, so the design can be asked all at once. References: Dai et al. (2022),
-    appendix B; Ren & Li (2024), appendix B.
+    A surrogate whose variance cannot be conditioned has the belief beside it, or a Gaussian process; so
+    has a forest, which knows nothing of places without data.
     """
     empty = Data.of(np.empty((0, space.dim)), np.empty(0), space.groups)
-    prior = GaussianProcess().fit(empty, key=key).posterior
-    best = maximizer(
-        Uncertainty(prior.condition(asked)), space, t=len(asked) + 1, key=key, exclude=exclude
-    )
-    return _params(space, best.x, best.index)
+    needed = {Capability.VAR, Capability.CONDITION}
+    prior: Posterior | None = None
+    if surrogate is not None and Capability.GRADIENT in surrogate.capabilities:
+        fit = surrogate.fit(empty, key=key)
+        prior = fit.posterior if needed <= surrogate.capabilities else fit.belief
+    if prior is None:
+        prior = GaussianProcess().fit(empty, key=key).posterior
+    return prior.condition(asked)
+
+
+def enough_information(belief: Posterior, points: int, batch: int) -> float | None:
+    """((B − 1)γ_T)/T if it is at most C = 1, else None (sto-bnts, section 4.1 and appendix B).
+
+    γ_T is the information in the T points asked for, which the belief is conditioned on. A batch of one
+    needs no uncertainty sampling: the rule says nothing then, and the number of points decides.
+    """
+    if batch < 2 or points < 1:
+        return None
+    rate = (batch - 1) * max(belief.information_gain(), 0.0) / points
+    return rate if rate <= INFORMATION else None
 
 
 def _params(space: Domain, row: np.ndarray, index: Any) -> Mapping[str, Any]:

@@ -13,15 +13,22 @@ from augury import state
 from augury._checks import check_count, check_seed, check_value, one_of
 from augury._errors import AuguryError, DataError, SpaceExhausted, UnsupportedError
 from augury.algorithm import Algorithm, default_maximizer, resolve
-from augury.core.keys import KeyArray, root_key
+from augury.core.keys import KeyArray, Purpose, fold, root_key
 from augury.core.precision import Device, computing
-from augury.design import InitialDesign, design_point, parse_initial
+from augury.design import (
+    INFORMATION,
+    InitialDesign,
+    design_point,
+    enough_information,
+    parse_initial,
+    prior_given,
+)
 from augury.history import History
 from augury.maximizers import Domain
 from augury.maximizers.sets import exhausted
 from augury.model import Duplicates, Model
 from augury.space import Pool, Space
-from augury.surrogates import Status
+from augury.surrogates import Posterior, Status
 from augury.trial import Origin, State, Trial
 
 Direction = Literal["minimize", "maximize"]
@@ -75,13 +82,16 @@ class Optimizer:
         self.direction: Direction = direction
         self.seed = check_seed(seed)
         self.budget = check_count("budget", budget)
-        self.initial: InitialDesign = parse_initial(initial, space, self.budget)
+        self.initial: InitialDesign = parse_initial(
+            initial, space, self.budget, self.algorithm.exploration
+        )
         self.duplicates: Duplicates = duplicates
         self.device: Device = device
         self._lock = threading.RLock()  # threads may share an optimizer
         self._identity = uuid.uuid4().hex
         self._history = History(space, 1.0 if direction == "maximize" else -1.0)
         self._queue: list[Mapping[str, Any]] = []
+        self._ended: str | None = None  # why uncertainty sampling ended before its number
         self._root: KeyArray = root_key(self.seed)
         self._model = Model(space, self.algorithm, self._root, self._history, duplicates)
 
@@ -108,7 +118,7 @@ class Optimizer:
         with computing(self.device):
             while len(asked) < n:
                 try:
-                    asked += self._next(n - len(asked))
+                    asked += self._next(n - len(asked), batch=n)
                 except SpaceExhausted:
                     if not asked:
                         raise
@@ -119,7 +129,7 @@ class Optimizer:
                     raise
         return asked
 
-    def _next(self, wanted: int) -> list[Trial]:
+    def _next(self, wanted: int, *, batch: int) -> list[Trial]:
         """At least one trial: enqueued, of the design, or up to `wanted` of the model."""
         if self._queue:
             return [self._add(self._queue.pop(0), Origin.ENQUEUED, {"chosen": "enqueued"})]
@@ -130,12 +140,30 @@ class Optimizer:
         pending = len(self._history.trials) - len(self._history.order)
         if self.algorithm.surrogate is None:
             return [self._from_design(self.algorithm.design, exclude, started)]
-        if len(self._history.order) + pending < self.initial.count:
+        if self._initializing(len(self._history.order) + pending, batch):
             return [self._from_design(self.initial.kind, exclude, started)]
         if self._history.observations == 0:
             why = "no finite value has been told yet"
             return [self._from_design("random", exclude, started, fallback=why)]
         return self._from_model(wanted, exclude)
+
+    def _initializing(self, points: int, batch: int) -> bool:
+        """Whether the initial design goes on; uncertainty sampling may end before its number."""
+        if points >= self.initial.count:
+            return False
+        if self.initial.kind != "uncertainty" or not points:
+            return True
+        if self._history.count(Origin.MODEL):
+            return False
+        rate = enough_information(self._prior_given(), points, batch)
+        if rate is not None:
+            self._ended = f"(B−1)γ_T/T = {rate:.3g} ≤ C = {INFORMATION:g} at T = {points}, B = {batch}"
+        return rate is None
+
+    def _prior_given(self) -> Posterior:
+        """The prior conditioned on all points asked for."""
+        key = fold(self._root, Purpose.DESIGN)
+        return prior_given(self.algorithm.surrogate, self.space, self._history.asked, key=key)
 
     def _from_design(
         self, kind: str, exclude: frozenset[int], started: float, fallback: str | None = None
@@ -148,7 +176,7 @@ class Optimizer:
             number=number,
             position=self._history.count(Origin.DESIGN),
             exclude=exclude,
-            asked=self._history.asked,
+            belief=self._prior_given() if kind == "uncertainty" else None,
             maximizer=self.algorithm.maximizer or default_maximizer(self.space),
         )
         info: dict[str, Any] = {"chosen": f"{kind} design"}
@@ -167,7 +195,14 @@ class Optimizer:
         # with duplicates avoided, a finite space may have fewer points left than are wanted
         wanted = min(wanted, int(self.space.size - len(exclude)) if exclude else wanted)
         suggested = self._model.suggest(fit, wanted, exclude, fit_seconds=seconds)
-        return [self._add(s.params, Origin.MODEL, s.info) for s in suggested]
+        ended = self._initialization()
+        return [self._add(s.params, Origin.MODEL, {**s.info, **ended}) for s in suggested]
+
+    def _initialization(self) -> dict[str, str]:
+        """Which rule ended uncertainty sampling."""
+        if self.initial.kind != "uncertainty" or self._history.count(Origin.MODEL):
+            return {}
+        return {"initialization": self._ended or f"the number of points, {self.initial.count}"}
 
     def _exclude(self) -> frozenset[int]:
         return self._history.taken if self.duplicates == "avoid" else frozenset()

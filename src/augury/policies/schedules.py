@@ -6,7 +6,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from augury import theory
-from augury._checks import check_real
+from augury._checks import check_count, check_real
 from augury._errors import UnsupportedError
 from augury.surrogates.base import Posterior
 
@@ -74,6 +74,84 @@ class InformationGain:
         """β_t with the gain of the posterior's observations."""
         gain = posterior.information_gain()
         return theory.beta_chowdhury_gopalan(max(gain, 0.0), self.B, self.R, self.delta, self.c)
+
+
+@dataclass(frozen=True)
+class UnionBound:
+    """β_t = 2 log(π²t²|𝒳|/(3δ)), the schedule of STO-BNTS's theorems (its experiments set β_t = 1).
+
+    Args:
+        size: |𝒳|, the number of candidates of a finite set.
+        dimension: of a continuous space instead, which a grid of spacing 1/√horizon stands for.
+        horizon: T, the total number of evaluations; needed with `dimension`.
+        delta: probability with which the regret bound may fail.
+        finite_width: the doubled argument of Theorem 2 (STO-BNTS-Linear).
+
+    Reference: Dai et al. (2022), Theorems 1 and 2, appendix E.
+    """
+
+    size: int | None = None
+    dimension: int | None = None
+    horizon: int | None = None
+    delta: float = 0.1
+    finite_width: bool = False
+
+    def __post_init__(self) -> None:
+        if (self.size is None) == (self.dimension is None) or (
+            (self.dimension is None) != (self.horizon is None)
+        ):
+            raise UnsupportedError(
+                "a union bound must have either size, or dimension and horizon; got "
+                f"size={self.size}, dimension={self.dimension}, horizon={self.horizon}. "
+                "Give the number of candidates, or the space's dimension and the evaluations."
+            )
+        for name in ("size", "dimension", "horizon"):
+            check_count(name, getattr(self, name))
+        self._beta(1)  # its checks
+
+    def __call__(self, t: int, posterior: Posterior) -> float:
+        """β_t."""
+        return self._beta(t)
+
+    def _beta(self, t: int) -> float:
+        if self.size is not None:
+            log_size = float(np.log(self.size))
+        else:
+            assert self.dimension is not None
+            assert self.horizon is not None
+            log_size = theory.log_grid_size(self.horizon, self.dimension)
+        rule = theory.beta_sto_bnts_finite_width if self.finite_width else theory.beta_sto_bnts
+        return rule(t, log_size, self.delta)
+
+
+@dataclass(frozen=True)
+class NeuralBOTheory:
+    """ν_t = √2·B + (R/√λ)√(2 log(1/α)), the same for every t: NeuralBO's Theorem 1.
+
+    B bounds the norm of the function and R is the noise's sub-Gaussian constant, both in units of the
+    prior standard deviation; α is the probability of failure. Its experiments choose ν from a grid.
+    """
+
+    B: float = 1.0
+    R: float = 0.1
+    regularization: float = 0.01
+    alpha: float = 0.1
+
+    def __post_init__(self) -> None:
+        theory.nu_neural_bo(self.B, self.R, self.regularization, self.alpha)  # its checks
+
+    def __call__(self, t: int, posterior: Posterior) -> float:
+        """ν."""
+        return theory.nu_neural_bo(self.B, self.R, self.regularization, self.alpha)
+
+
+@dataclass(frozen=True)
+class NeuralBOAdaptive:
+    """ν_t = √(g log(1 + t g)), g = t/log(t + 1): what NeuralBO's published settings mean by ν = 0."""
+
+    def __call__(self, t: int, posterior: Posterior) -> float:
+        """ν_t."""
+        return theory.nu_neural_bo_adaptive(t)
 
 
 def beta_at(beta: "float | Schedule", t: int, posterior: Posterior) -> float:
