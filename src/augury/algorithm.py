@@ -24,8 +24,10 @@ from augury.policies import EI, UCB, Policy, Thompson
 from augury.space import Pool
 from augury.surrogates import (
     Capability,
+    Ensemble,
     FourierProcess,
     GaussianProcess,
+    NeuralLinear,
     NeuralTangent,
     NTKProcess,
     RandomForest,
@@ -33,6 +35,7 @@ from augury.surrogates import (
     Surrogate,
     TangentProcess,
 )
+from augury.surrogates.neural_linear import dngo
 from augury.surrogates.sample_then_optimize import posterior_smb, simple_smb
 
 Design = Literal["sobol", "random"]
@@ -48,6 +51,9 @@ SURROGATES: Mapping[str, Callable[[], Surrogate]] = MappingProxyType(
         "greedy-posterior": posterior_smb,
         "neural-bo": NeuralTangent,
         "neural-tangent": lambda: NeuralTangent(features="current"),
+        "neural-linear": NeuralLinear,
+        "dngo": dngo,
+        "ensemble": Ensemble,
         "forest": RandomForest,
     }
 )
@@ -211,6 +217,10 @@ _ROWS = (
     Row("neural-bo", "neural-bo", "thompson", "neural-bo, algorithms 1 and 2"),
     Row("neural-ucb", "neural-tangent", "ucb", "Zhou, Li & Gu (2020)"),
     Row("neural-ts", "neural-tangent", "thompson", "Zhang et al. (2021)"),
+    Row("neural-linear-ts", "neural-linear", "thompson", "Riquelme et al. (2018); be-greedy, appendix F"),
+    Row("dngo", "dngo", "ei", "Snoek et al. (2015)"),
+    Row("deep-ensemble", "ensemble", "thompson", "Lakshminarayanan et al. (2017); sto-bnts, section 5.1"),
+    Row("ensemble-ei", "ensemble", "ei", "Kim et al. (2021); be-greedy, appendix F"),
     Row("ntk-ei", "ntk", "ei", "ours: settings by marginal likelihood"),
     Row("ntk-ucb", "ntk", "ucb", "ours: settings by marginal likelihood"),
     Row("ntk-ts", "ntk", "thompson", "ours: settings by marginal likelihood"),

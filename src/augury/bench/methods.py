@@ -3,28 +3,44 @@
 import contextlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from augury._errors import UnsupportedError
 from augury.algorithm import MAXIMIZERS, POLICIES, SURROGATES, TABLE, Algorithm
 from augury.bench.driver import Asked, Driver, Event, NotAvailableError
-from augury.bench.experiment import Job, Method
+from augury.bench.experiment import Job, Method, Task
+from augury.bench.paper_settings import METHODS, parts
 from augury.bench.peers import PeerDriver, check_peer, find_peer
 from augury.bench.problem import Problem
 from augury.bench.records import versions
+from augury.design import parse_initial
+from augury.maximizers import Domain
 from augury.optimizer import Optimizer
-from augury.policies.schedules import Constant, InformationGain, SqrtLog
+from augury.policies.schedules import (
+    Constant,
+    InformationGain,
+    NeuralBOAdaptive,
+    NeuralBOTheory,
+    SqrtLog,
+    UnionBound,
+)
 from augury.surrogates import RandomForest
 
-SCHEDULES = {"constant": Constant, "sqrt-log": SqrtLog, "information-gain": InformationGain}
+SCHEDULES = {
+    "constant": Constant,
+    "sqrt-log": SqrtLog,
+    "information-gain": InformationGain,
+    "union-bound": UnionBound,
+    "neural-bo": NeuralBOTheory,
+    "neural-bo-adaptive": NeuralBOAdaptive,
+}
 PARTS = ("surrogate", "policy", "maximizer")
 # Algorithms that experiments may name before they exist; they are reported as not available.
 ANNOUNCED = frozenset(
     (
-        *("sto-bnts", "sto-bnts-linear", "neural-greedy", "neural-greedy-posterior", "neural-bo"),
-        *("neural-ucb", "neural-ts", "neural-linear-ts", "dngo", "deep-ensemble", "ensemble-ei"),
         *("ts-rsr", "bucb", "ucb-pe", "qei", "sp", "dpp-ts"),
-        *("ntk-ucb", "ntk-ts", "ntk-ei", "ntk-ts-rsr"),
+        "ntk-ts-rsr",
     )
 )
 
@@ -70,9 +86,16 @@ class OwnDriver:
             self._algorithm,
             problem.direction,
             seed=job.seed,
-            initial=max(1, job.task.initial),
+            initial=self._initial(job.task, problem.space),
             budget=job.task.evaluations,
         )
+
+    def _initial(self, task: Task, space: Domain) -> int | tuple[str, int]:
+        """The points before the model's; an exploration phase goes on after the experiment's own."""
+        if self._algorithm.exploration is None:
+            return max(1, task.initial)
+        phase = parse_initial(None, space, task.evaluations, self._algorithm.exploration)
+        return phase.kind, max(1, task.initial, phase.count)
 
     def start(self, events: Sequence[Event]) -> None:
         """Restore the optimizer that made these events: asking again would cost what it cost then."""
@@ -128,22 +151,16 @@ def algorithm(method: Method) -> Algorithm:
     """The algorithm that a method of an experiment describes."""
     spec = dict(method.spec)
     name = spec.pop("algorithm", None)
-    if isinstance(name, str) and name in ANNOUNCED and (name not in TABLE or spec):
+    if isinstance(name, str) and name in ANNOUNCED and name not in TABLE:
         _check_announced(method, spec)
-        settings = "with settings of its own " if name in TABLE else ""
-        raise NotAvailableError(f"{name} {settings}is not available yet")
+        raise NotAvailableError(f"{name} is not available yet")
     if name is not None and (not isinstance(name, str) or name not in TABLE):
         raise UnsupportedError(
             f"the algorithm of method {method.name!r} must be one of {', '.join(TABLE)}; got {name!r}. "
             "Correct the experiment."
         )
-    if name is not None and spec:
-        raise UnsupportedError(
-            f"method {method.name!r} must have an algorithm or parts of one; got {sorted(spec)} too. "
-            "Give surrogate, policy and maximizer instead."
-        )
     if name is not None:
-        return TABLE[name].build()
+        return _named_algorithm(method, name, spec)
     known = (*PARTS, "design")
     _only(method, spec, known)
     if not spec:
@@ -152,6 +169,22 @@ def algorithm(method: Method) -> Algorithm:
             "Correct the experiment."
         )
     return Algorithm(**_parts(spec), design=spec.get("design", "sobol"), name=method.name)
+
+
+def _named_algorithm(method: Method, name: str, spec: Mapping[str, Any]) -> Algorithm:
+    """A row of the table, with a paper's settings and another maximizer if they are given."""
+    _check_announced(method, spec)
+    settings, given = spec.get("settings", {}), _parts(spec)
+    if settings and name not in METHODS:
+        raise UnsupportedError(
+            f"method {method.name!r} must have settings only with one of {', '.join(METHODS)}; got them "
+            f"with {name}. Give surrogate, policy and maximizer instead."
+        )
+    if not settings and not given:
+        return TABLE[name].build()
+    if not settings:
+        return replace(TABLE[name].build(), **given, name=method.name)
+    return Algorithm(**(parts(name, settings) | given), name=method.name)
 
 
 def _check_announced(method: Method, spec: Mapping[str, Any]) -> None:

@@ -1,8 +1,10 @@
 """What we believe about the function: surrogates and their posteriors."""
 
 from augury.surrogates.base import Capability, Fit, Path, Posterior, Status, Surrogate
+from augury.surrogates.ensemble import Ensemble
 from augury.surrogates.forest import RandomForest
 from augury.surrogates.gp import GaussianProcess
+from augury.surrogates.neural_linear import NeuralLinear
 from augury.surrogates.neural_tangent import NeuralTangent
 from augury.surrogates.ntk_process import NTKProcess
 from augury.surrogates.rff import FourierProcess
@@ -11,10 +13,12 @@ from augury.surrogates.tangent_process import TangentProcess
 
 __all__ = [
     "Capability",
+    "Ensemble",
     "Fit",
     "FourierProcess",
     "GaussianProcess",
     "NTKProcess",
+    "NeuralLinear",
     "NeuralTangent",
     "Path",
     "Posterior",

@@ -100,6 +100,8 @@ class NTKProcess:
         output: what multiplies the kernel, in squared units of y; None learns it.
         bias: whether the layers have biases.
         centred: whether the network sees 2x − 1; without, it sees x itself.
+        relative: whether `noise` and `output` are multiples of the values' variance, not of their squared
+            unit.
         standardize: whether y is standardized; False takes a prior mean of zero.
         width: of the network whose tangent features make the prior part of a drawn path.
         tuning_points: settings are learnt from at most so many observations, evenly spaced in time.
@@ -119,6 +121,7 @@ class NTKProcess:
     output: float | None = None
     bias: bool = True
     centred: bool = True
+    relative: bool = False
 
     capabilities: ClassVar[frozenset[Capability]] = frozenset(Capability)
 
@@ -137,11 +140,15 @@ class NTKProcess:
                     f"{name} must be {'at least 0' if name == 'noise' else 'positive'} and finite; "
                     f"got {value!r}. Give such a number, or None to learn it."
                 )
-        for name in ("standardize", "bias", "centred"):
+        for name in ("standardize", "bias", "centred", "relative"):
             if not isinstance(getattr(self, name), bool):
                 raise UnsupportedError(
                     f"{name} must be True or False; got {getattr(self, name)!r}. Use one of them."
                 )
+
+    def unit(self, scale: float) -> float:
+        """Of `noise` and `output`, in standardized units."""
+        return 1.0 if self.relative else scale**2
 
     def tune(self, data: Data, *, key: KeyArray) -> NTKTuned:
         """The settings of largest posterior density, from two starts for every depth."""
@@ -173,8 +180,8 @@ class NTKProcess:
 
     def kernel(self, hyper: NTKHyper, scale: float) -> tuple[NTK, np.ndarray]:
         """The kernel and the noise variance that `hyper` describes."""
-        noise = np.exp(hyper.log_noise) if self.noise is None else self.noise / scale**2
-        log_v = hyper.log_variance if self.output is None else np.log(self.output / scale**2)
+        noise = np.exp(hyper.log_noise) if self.noise is None else self.noise / self.unit(scale)
+        log_v = hyper.log_variance if self.output is None else np.log(self.output / self.unit(scale))
         with computing():
             kernel = _build(self._shape(hyper.depth), *np.array([*hyper[1:3], log_v]))
             return to_numpy(kernel), np.asarray(noise)
@@ -193,13 +200,15 @@ class NTKProcess:
     def describe(self, tuned: NTKTuned, scale: float) -> dict[str, Any]:
         """What a fit found, in the units of the data."""
         hyper = tuned.hyper
-        noise = np.exp(hyper.log_noise) * scale**2 if self.noise is None else self.noise
+        noise = np.exp(hyper.log_noise)
+        if self.noise is not None:
+            noise = self.noise / self.unit(scale)
         return {
             "depth": hyper.depth,
             "weight_std": float(np.exp(hyper.log_weight_std)),
             "bias_std": float(np.exp(hyper.log_bias_std)) if self.bias else 0.0,
             "variance" if self.output is None else "output": float(np.exp(hyper.log_variance) * scale**2),
-            "noise": float(noise),
+            "noise": float(noise * scale**2),
             "log_posterior": float(tuned.log_posterior),
             "tuning_evaluations": int(tuned.evaluations),
             "tuning_converged": bool(tuned.converged),
@@ -216,8 +225,8 @@ class NTKProcess:
             weight_std = max(dim, 1) ** (0.5 / (depth + 1))
         elif weight_std is None and self.activation == "relu":
             weight_std = float(np.sqrt(2.0))
-        noise = None if self.noise is None else max(self.noise / scale**2, SMALLEST_NOISE)
-        output = None if self.output is None else self.output / scale**2
+        noise = None if self.noise is None else max(self.noise / self.unit(scale), SMALLEST_NOISE)
+        output = None if self.output is None else self.output / self.unit(scale)
         bias_std = self.bias_std if self.bias else 1.0
         for i, value in enumerate((weight_std, bias_std, output, noise)):
             if value is not None:

@@ -52,11 +52,18 @@ def published_numbers(
 
 
 def _of_problem(experiment: Experiment, task: Task) -> Mapping[str, Any]:
+    if _moved(task):
+        return {}
     published = experiment.published
     for name in (task.label, task.problem):
         if isinstance(published.get(name), Mapping):
             return published[name]
     return published
+
+
+def _moved(task: Task) -> bool:
+    """Whether the optimum is elsewhere than in the paper."""
+    return any(wrapper["name"] == "shifted" for wrapper in task.wrap)
 
 
 def _points(settings: Mapping[str, Any], unit: float) -> Iterator[tuple[int | None, float, float]]:
@@ -111,7 +118,7 @@ def _agreement(ours: Summary | None, paper: float, paper_error: float) -> Agreem
 def published_tests(experiment: Experiment, task: Task, shown: Sequence[Entry]) -> Iterator[PaperTest]:
     """The paper's tests on a problem, and ours: normality, and one-sided t-tests against its method."""
     normal, tests = (experiment.published.get(key, {}).get(task.problem, {}) for key in TESTS)
-    own = next((name for name in normal if name not in tests), None)
+    own = None if _moved(task) else next((name for name in normal if name not in tests), None)
     reference = None if own is None else find(shown, own)
     if reference is None:
         return
