@@ -1,5 +1,7 @@
 """Deep ensembles: their moments, their spread, and chains of trainings."""
 
+from dataclasses import replace
+
 import jax
 import numpy as np
 import pytest
@@ -29,13 +31,11 @@ def test_mean_and_variance_are_those_of_the_members():
     posterior = fit(SMALL)
     values = posterior.members(NEW)
     assert values.shape == (3, 9)
-    network, output = posterior.network, float(posterior.output)
     for i in range(3):
         (W, b), (V, c) = jax.tree.map(lambda leaf, i=i: leaf[i], posterior.params)
         hidden = np.maximum(1.5 * (2.0 * NEW - 1.0) @ W + 0.5 * b, 0.0)
-        own = np.sqrt(output) * (1.5 / np.sqrt(32) * hidden @ V + 0.5 * c)[:, 0]
+        own = np.sqrt(0.5) * (1.5 / np.sqrt(32) * hidden @ V + 0.5 * c)[:, 0]
         np.testing.assert_allclose(values[i], own, rtol=1e-9)
-    assert network.width == 32
     np.testing.assert_allclose(posterior.mean(NEW), values.mean(0), rtol=1e-12)
     np.testing.assert_allclose(posterior.var(NEW), values.var(0), rtol=1e-12)
     assert posterior.mean(NEW[0]) == pytest.approx(values[:, 0].mean())
@@ -45,7 +45,7 @@ def test_mean_and_variance_are_those_of_the_members():
 
 def test_members_are_minima_of_their_losses():
     """At a minimum λ(θ_0 − θ) is the gradient of the misfit's half."""
-    posterior = fit(Ensemble(PROCESS, width=32, members=3))
+    posterior = fit(SMALL)
     lam = float(posterior.noise / posterior.output)
 
     def loss(params, start):
@@ -87,16 +87,17 @@ def test_it_is_differentiable():
 @pytest.mark.parametrize("penalty", [True, False])
 def test_ensembles_spread_less_in_a_gap_than_draws_of_the_posterior(penalty):
     """sto-bnts, Fig. 1."""
-    members = fit(Ensemble(PROCESS, width=512, members=64, penalty=penalty)).members(NEW)
+    ours = fit(Ensemble(PROCESS, width=512, members=64, penalty=penalty))
+    members, at_data = ours.members(NEW), ours.members(X)
     posterior = SampleThenOptimize(PROCESS, width=512).fit(Data.of(X, Y), key=KEY).posterior
     draws = np.array([d.path(NEW) for d in posterior.draws(keys=[fold(KEY, i) for i in range(64)])])
-    assert members[:, 5].std() < 0.9 * draws[:, 5].std()
-    at_data = fit(Ensemble(PROCESS, width=512, members=64, penalty=penalty)).members(X)
-    assert at_data.std(0).max() < 0.2 * members[:, 5].std() + 0.1
+    assert members[:, 5].std() < 0.7 * draws[:, 5].std()
+    assert at_data.std(0).max() < 0.3 * members[:, 5].std()
 
 
 def test_without_a_penalty_members_interpolate():
-    loose, tight = (fit(Ensemble(PROCESS, width=64, members=3, penalty=p)) for p in (True, False))
+    smooth = replace(PROCESS, activation="tanh")
+    loose, tight = (fit(Ensemble(smooth, width=64, members=3, penalty=p)) for p in (True, False))
     misfits = [np.abs(p.members(X) - Y).max() for p in (loose, tight)]
     assert misfits[1] < 1e-3 < misfits[0]
 

@@ -12,7 +12,10 @@ from augury.core.precision import computing
 from augury.surrogates import Capability, NeuralLinear, NTKProcess
 from augury.surrogates.cnn import CNN
 from augury.surrogates.networks import MLP
-from augury.surrogates.neural_linear import DEVIATION, MEAN, Evidence, Head, _bounds, dngo
+from augury.surrogates.neural_linear import Head, dngo
+from augury.surrogates.ntk_process import DEVIATION, LOWER, MEAN, UPPER
+from augury.surrogates.spectral_density import SpectralDensity
+from augury.surrogates.tangent_posterior import JITTER
 
 KEY = root_key(0)
 PROCESS = NTKProcess(depth=2, activation="tanh", weight_std=1.5, bias_std=0.5, noise=0.01)
@@ -106,9 +109,10 @@ def test_the_network_itself_is_a_head_on_its_features(network):
 def test_the_evidence_is_that_of_the_gaussian():
     x, y = observations()
     K, y = x @ x.T + 1.0, (y - 10.0) / 3.0
-    evidence, z = Evidence(K, y, *_bounds([None, None], 1.0)), np.array([0.3, 2.5])
+    bounds = ((bound[2:] - MEAN[2:]) / DEVIATION[2:] for bound in (LOWER, UPPER))
+    evidence, z = SpectralDensity(K, y, *bounds), np.array([0.3, 2.5])
     v, noise = np.exp(MEAN[2:] + DEVIATION[2:] * z)
-    density = stats.multivariate_normal(np.zeros(20), v * K + noise * np.eye(20))
+    density = stats.multivariate_normal(np.zeros(20), v * (K + JITTER * np.eye(20)) + noise * np.eye(20))
     loss, gradient = evidence.loss_and_gradient(z)
     constant = 10.0 * np.log(2.0 * np.pi)
     assert loss == pytest.approx(-density.logpdf(y) - constant + 0.5 * z @ z, rel=1e-6)

@@ -144,17 +144,26 @@ class Algorithm:
             )
 
     def on(self, space: Domain) -> "Algorithm":
-        """The algorithm with a maximizer for that space; an error if its own does not fit."""
+        """The algorithm with parts for that space; an error if those it has do not fit.
+
+        What its surrogate leaves open is chosen by the shape of one input (`Surrogate.on`), and the
+        maximizer by the space.
+        """
         if self.surrogate is None:
             return self
+        shape = space.shape if isinstance(space, Pool) else (space.dim,)
+        if len(shape) > 1 and self.name == "auto" and self == TABLE["auto"].build():
+            return replace(TABLE["sto-bnts"].build().on(space), name="auto")
         climbs = Capability.GRADIENT in self.surrogate.capabilities
         maximizer = self.maximizer or default_maximizer(space, gradient=climbs)
-        surrogate = self.surrogate.on(space) if hasattr(self.surrogate, "on") else self.surrogate
         models: Callable[[int], str | None] = getattr(self.surrogate, "fits", lambda _: None)
         parameters = int(space.groups.max(initial=-1)) + 1
         for reason in (maximizer.fits(space), models(parameters)):
             if reason is not None:
                 raise UnsupportedError(reason)
+        surrogate: Any = self.surrogate
+        if hasattr(surrogate, "on"):
+            surrogate = surrogate.on(shape, finite=bool(np.isfinite(space.size)))
         return replace(self, surrogate=surrogate, maximizer=maximizer)
 
     def describe(self) -> dict[str, Any]:
@@ -198,7 +207,7 @@ class Row:
 
 
 _ROWS = (
-    Row("auto", "gp", "ei", "chosen for the space and the data; for now gp-ei"),
+    Row("auto", "gp", "ei", "chosen for the space: sto-bnts for images, else gp-ei"),
     Row("gp-ei", "gp", "ei", "Jones et al. (1998); Ament et al. (2023)"),
     Row("gp-ucb", "gp", "ucb", "Srinivas et al. (2010); random-grid, algorithm 1"),
     Row("gp-ts", "gp", "thompson", "Chowdhury & Gopalan (2017); random-grid, algorithm 2"),

@@ -13,6 +13,8 @@ from augury.maximizers import Gradient, RandomGrid
 from augury.policies import EI, UCB, Thompson
 from augury.policies.schedules import NeuralBOAdaptive
 from augury.surrogates import (
+    CNN,
+    EmpiricalProcess,
     Ensemble,
     NeuralLinear,
     NeuralTangent,
@@ -20,6 +22,7 @@ from augury.surrogates import (
     SampleThenOptimize,
     TangentProcess,
 )
+from augury.surrogates.process import Process
 
 CONVERGENCE = ("optimizer", "rate", "learning_rate", "batch", "epochs", "weight_decay", "hyper_samples")
 EXPLORATION = 5  # points per parameter; the shares of the budget are those of `augury.design`
@@ -62,8 +65,10 @@ class Settings:
                 "Correct the experiment."
             )
 
-    def process(self, **defaults: Any) -> NTKProcess:
+    def process(self, **defaults: Any) -> Process:
         """Depth, activation, σ_W, σ_b, noise and output, which is 1 in the papers."""
+        if self.take("network", "mlp") == "cnn":
+            return self._convolutional()
         gamma = self.take("gamma")
         centred = {"[-1, 1]": True, "[0, 1]": False}.get(str(self.take("inputs", [-1, 1])))
         if centred is None:
@@ -87,10 +92,33 @@ class Settings:
         }
         return NTKProcess(**(settings | defaults))
 
+    def _convolutional(self) -> EmpiricalProcess:
+        """One convolution with pooling, then a dense layer, both of the same width (sto-bnts, F.4)."""
+        self.take("depth"), self.take("pool_stride")  # two layers; windows side by side
+        width = self.take("width", 64)
+        network = CNN(
+            tuple(self.take("image")),
+            channels=(width,),
+            kernel=self.take("kernel", 3),
+            pool=self.take("pool", 3),
+            pooling="max" if self.take("pooling", "max") == "max" else "average",
+            width=width,
+            activation=self.take("activation", "relu"),
+            weight_std=self.take("weight_std", 1.5),
+            bias_std=self.take("bias_std", 0.05),
+            centred=self.take("inputs", [-1, 1]) == [-1, 1],
+        )
+        noise = self.take("noise", self.take("lambda"))
+        return EmpiricalProcess(network, noise, 1.0, self.take("standardize", True))
+
     def beta(self) -> Any:
         """The factor of the standard deviation, which papers call β or ν."""
         value = self.take("beta", self.take("nu", 1.0))
         return NeuralBOAdaptive() if value == "adaptive" else value
+
+    def width(self) -> int:
+        """Of an MLP; a CNN takes it itself."""
+        return 256 if self._left.get("network") == "cnn" else self.take("width", 256)
 
     def maximizer(self) -> dict[str, Any]:
         """A grid of candidates or ascents of fixed length, if the settings have one."""
@@ -107,8 +135,6 @@ def parts(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of :class:`Algorithm` for a paper's method with a paper's settings."""
     settings = Settings(name, given)
     settings.offered()
-    if settings.take("network", "mlp") != "mlp":
-        raise NotAvailableError(f"{name} with a network of the experiment's own is not available yet")
     made = METHODS[name](settings)
     settings.done()
     return made
@@ -123,7 +149,7 @@ def _sampled(settings: Settings) -> dict[str, Any]:
     explores = settings.take("explore") is not None
     for share in ("explore_least", "explore_most"):
         settings.take(share)
-    width, maximizer, beta = settings.take("width", 256), settings.maximizer(), settings.beta()
+    width, maximizer, beta = settings.width(), settings.maximizer(), settings.beta()
     distance, perturb = settings.take("distance", True), settings.take("perturb", True)
     process = settings.process()
     if warm:  # one member that goes on from its last parameters draws nothing but its own fit
@@ -138,7 +164,7 @@ def _sampled(settings: Settings) -> dict[str, Any]:
 
 
 def _linear(settings: Settings) -> dict[str, Any]:
-    width, beta = settings.take("width", 256), settings.beta()
+    width, beta = settings.width(), settings.beta()
     return {"surrogate": TangentProcess(settings.process(), width), "policy": Thompson(beta)}
 
 
@@ -150,7 +176,7 @@ def _tangent(settings: Settings) -> dict[str, Any]:
     features = settings.take("features", "static" if name == "neural-bo" else "current")
     diagonal = settings.take("diagonal", False) or settings.take("covariance") == "diagonal"
     maximizer, beta = settings.maximizer(), settings.beta()
-    width = settings.take("width", 256)
+    width = settings.width()
     surrogate = NeuralTangent(
         settings.process(), width,
         features="initial" if features == "static" else "current",

@@ -16,6 +16,11 @@ class Score(eqx.Module):
     # improvement); accuracy is then a ratio of these quantities.
     logarithmic: ClassVar[bool] = False
 
+    @property
+    def rows_at_once(self) -> int | None:
+        """How many points are best scored together, where each takes much memory; None for any number."""
+        return None
+
     @abstractmethod
     def __call__(self, x: Float[Array, " D"]) -> Float[Array, ""]:
         """The score at one point."""

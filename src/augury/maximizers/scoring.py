@@ -29,7 +29,9 @@ class Found:
 
 @eqx.filter_jit
 def _values(score: Score, rows: Float[Array, "n D"]) -> Float[Array, " n"]:
-    return jax.vmap(score)(rows)
+    if score.rows_at_once is None:
+        return jax.vmap(score)(rows)
+    return jax.lax.map(score, rows, batch_size=score.rows_at_once)
 
 
 def values(score: Score, rows: Float[np.ndarray, "n D"]) -> Float[np.ndarray, " n"]:

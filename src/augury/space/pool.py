@@ -168,6 +168,11 @@ class Pool:
         return self._features.width
 
     @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of one candidate: (d,), or (H, W) or (H, W, C) for images."""
+        return tuple(int(length) for length in self._features.shape[1:])
+
+    @property
     def groups(self) -> IntArray:
         """For each column, its feature: every column is one of its own."""
         return np.arange(self.dim, dtype=np.int64)

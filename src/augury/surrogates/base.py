@@ -39,6 +39,11 @@ class Status(enum.StrEnum):
 class Path(eqx.Module):
     """A drawn function: callable on points of the unit cube, differentiable, a pytree."""
 
+    @property
+    def rows_at_once(self) -> int | None:
+        """How many points are best taken together, where each needs much memory; None for any number."""
+        return None
+
     @abstractmethod
     def __call__(self, x: Float[Array, "*n D"]) -> Float[Array, "*n"]:
         """The value at one point (D,) or at the rows of (n, D)."""
@@ -157,9 +162,9 @@ class Surrogate(Protocol):
 
     `tune` finds the hyper-parameters; the optimizer calls it on a schedule that depends on the number
     of observations alone and keeps the result. `fit` with `tuned=None` does both. A surrogate may also
-    have `fits(parameters) -> str | None`, the reason why it cannot model so many; `on(space)`, the
-    surrogate for that space; and `steady = True` if `fit` is to get the same key at every number of
-    observations.
+    have `fits(parameters) -> str | None`, the reason why it cannot model so many; `on(shape, *, finite)`,
+    itself for inputs of that shape, of which there may be finitely many; and `steady = True` if `fit` is
+    to get the same key at every number of observations.
     """
 
     @property

@@ -29,6 +29,8 @@ from augury.surrogates.networks import (
 )
 from augury.surrogates.tangent import Layer, Layers, Rows, Tangent, fits_memory, linearize_any
 
+CACHED = 2**16  # numbers of a layer's output that are computed together in scoring
+
 
 class CNN(Network):
     """Convolutions with pooling, then dense layers, for images.
@@ -72,6 +74,14 @@ class CNN(Network):
     def knows_last(self) -> bool:
         """Yes."""
         return True
+
+    @property
+    def rows_at_once(self) -> int:
+        """As many as leave the layers in the processor's cache."""
+        widest = max(
+            np.prod(side) * count for side, count in zip(self._sides()[1:], self.channels, strict=True)
+        )
+        return 1 << min(max(int(CACHED // widest), 1).bit_length() - 1, 9)
 
     def __check_init__(self) -> None:
         check_dense(self)
@@ -178,7 +188,7 @@ class CNN(Network):
         def place(pooled: Array, kernel: Array) -> tuple[Array, None]:
             z = regions @ kernel + shift
             if self.pooling == "max":
-                return jnp.maximum(pooled, z), None
+                return jnp.where(z > pooled, z, pooled), None
             return pooled + activation(z) / self.pool**2, None
 
         empty = -jnp.inf if self.pooling == "max" else 0.0
@@ -189,3 +199,18 @@ class CNN(Network):
     def zero_last(self, params: tuple[Layer, ...]) -> tuple[Layer, ...]:
         """θ with the output layer set to 0."""
         return zero_last(params)
+
+
+def cnn_for(shape: tuple[int, ...]) -> CNN | None:
+    """The default network for images of that shape; None for vectors, and images too small to pool.
+
+    It is that of STO-BNTS, with more convolutions where the sides would still be longer than 12 after
+    one: the first dense layer would have millions of weights.
+    """
+    if len(shape) == 1 or min(shape[:2]) < 3:
+        return None
+    height, width, channels = (*shape, 1)[:3]
+    count = 1
+    while max(height, width) // 3**count > 12 and min(height, width) // 3 ** (count + 1) > 0:
+        count += 1
+    return CNN((height, width, channels), channels=(64,) * count)

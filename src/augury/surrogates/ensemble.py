@@ -13,7 +13,7 @@ scientific problems with high-dimensional structure" (with EI); Be Greedy, appen
 
 import hashlib
 from collections import OrderedDict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
@@ -32,6 +32,7 @@ from augury.surrogates.base import Capability, Fit, Path, Posterior, new_observa
 from augury.surrogates.gp import fit_status, standardization
 from augury.surrogates.networks import MLP, Network, stack
 from augury.surrogates.ntk_process import NTKProcess, NTKTuned, Realized
+from augury.surrogates.process import Process, check_process, process_for
 from augury.surrogates.sample_then_optimize import NetworkPath
 from augury.surrogates.tangent import Params
 from augury.surrogates.training import Trained, train
@@ -53,7 +54,8 @@ class Ensemble:
     training per observation; a restored one replays the chain.
 
     Args:
-        process: chooses depth, σ_W, σ_b and noise by marginal likelihood, or fixes them.
+        process: the network and its settings; None is a CNN for images and an MLP for everything else,
+            with settings by marginal likelihood.
         width: units of each hidden layer.
         members: how many networks.
         penalty: whether λ‖θ − θ_0‖² with λ = noise / output is added, as in STO-BNTS, of which a deep
@@ -63,7 +65,7 @@ class Ensemble:
         zero_output_bias: whether the output's bias starts at 0 (be-greedy, appendix F).
     """
 
-    process: NTKProcess = field(default_factory=NTKProcess)
+    process: Process | None = None
     width: int = 256
     members: int = 10
     penalty: bool = True
@@ -76,10 +78,7 @@ class Ensemble:
     steady: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if not isinstance(self.process, NTKProcess):
-            raise UnsupportedError(
-                f"process must be an NTKProcess; got {self.process!r}. Use NTKProcess(depth=2)."
-            )
+        check_process(self.process)
         MLP(1, self.width)  # its checks
         check_count("members", self.members)
         for name in ("penalty", "warm_start", "zero_output_bias"):
@@ -89,35 +88,43 @@ class Ensemble:
                 )
         object.__setattr__(self, "_links", OrderedDict())  # what is kept can be computed anew
 
-    def tune(self, data: Data, *, key: KeyArray) -> NTKTuned | None:
-        """Depth, σ_W, σ_b and noise by marginal likelihood; those of a chain belong to the fit."""
-        return None if self.warm_start else self.process.tune(data, key=key)
+    def on(self, shape: tuple[int, ...], *, finite: bool) -> "Ensemble":
+        """The surrogate for inputs of that shape: what the user left open is chosen."""
+        return replace(self, process=process_for(self.process, shape))
 
-    def fit(self, data: Data, *, key: KeyArray, tuned: NTKTuned | None = None) -> Fit:
+    @property
+    def _process(self) -> Any:
+        return NTKProcess() if self.process is None else self.process
+
+    def tune(self, data: Data, *, key: KeyArray) -> Any:
+        """Depth, σ_W, σ_b and noise by marginal likelihood; those of a chain belong to the fit."""
+        return None if self.warm_start else self._process.tune(data, key=key)
+
+    def fit(self, data: Data, *, key: KeyArray, tuned: Any = None) -> Fit:
         """The members, trained on all of `data`."""
         if self.warm_start:
             link = self._chained(data, key)
             starts = link.trained.params
         else:
             if tuned is None:
-                tuned = self.process.tune(data, key=key)
+                tuned = self._process.tune(data, key=key)
             link, starts = self._trained(data, tuned, None, key)
         tuned, trained, realized = link
-        shift, scale = standardization(data, self.process.standardize)
+        shift, scale = standardization(data, self._process.standardize)
         posterior = EnsemblePosterior(
             model=self, network=realized.network, params=trained.params, believed=trained.params,
             starts=starts, x=data.x, y=data.y, mask=data.mask, output=realized.output,
             noise=realized.noise, shift=np.asarray(shift), scale=np.asarray(scale),
         )  # fmt: skip
-        info = {**self.process.describe(tuned, scale), **_described(trained)}
+        info = {**self._process.describe(tuned, scale), **_described(trained)}
         return Fit(posterior, fit_status(trained.loss, scale, 0.0), info)
 
     def _trained(
-        self, data: Data, tuned: NTKTuned, starts: Params | None, key: KeyArray
+        self, data: Data, tuned: Any, starts: Params | None, key: KeyArray
     ) -> tuple["Link", Params]:
         """The members after a training from `starts`, or from θ_0, and where it began."""
-        shift, scale = standardization(data, self.process.standardize)
-        realized = self.process.realize(
+        shift, scale = standardization(data, self._process.standardize)
+        realized = self._process.realize(
             tuned, scale, width=self.width, zero_output_bias=self.zero_output_bias
         )
         if starts is None:
@@ -145,8 +152,8 @@ class Ensemble:
         for k in range(done + 1, n + 1):
             tuned = None if link is None else link.tuned
             if tuned is None or k & (k - 1) == 0:
-                tuned = self.process.tune(data.take(slice(k)), key=key)
-            same = link is not None and link.tuned.hyper.depth == tuned.hyper.depth
+                tuned = self._process.tune(data.take(slice(k)), key=key)
+            same = link is not None and _depth(link.tuned) == _depth(tuned)
             starts = link.trained.params if link is not None and same else None
             link, _ = self._trained(data.take(slice(k)), tuned, starts, key)
         assert link is not None
@@ -157,10 +164,15 @@ class Ensemble:
         return link
 
 
+def _depth(tuned: Any) -> int | None:
+    """Of an MLP; another network has its own."""
+    return tuned.hyper.depth if isinstance(tuned, NTKTuned) else None
+
+
 class Link(NamedTuple):
     """Trained members and their settings."""
 
-    tuned: NTKTuned
+    tuned: Any
     trained: Trained
     realized: Realized
 

@@ -48,6 +48,11 @@ class Network(eqx.Module):
     def knows_last(self) -> bool:
         """Whether `zero_last` is possible."""
 
+    @property
+    def rows_at_once(self) -> int | None:
+        """How many rows are best taken together, where each needs much memory; None for any number."""
+        return None
+
     @abstractmethod
     def init(self, key: KeyArray, dim: int) -> Params:
         """Parameters θ_0 ~ init(·) for points with `dim` columns."""

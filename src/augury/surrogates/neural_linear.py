@@ -10,8 +10,8 @@ appendix F (NeuralLinTS); Snoek et al. (2015), "Scalable Bayesian optimization u
 (DNGO).
 """
 
-from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -25,22 +25,13 @@ from augury.core.data import Data, bucket, pad
 from augury.core.keys import KeyArray, fold, generator
 from augury.core.precision import computing, to_numpy
 from augury.surrogates.base import Capability, Fit
+from augury.surrogates.empirical_process import EmpiricalProcess
 from augury.surrogates.gp import fit_status, standardization
 from augury.surrogates.networks import MLP, Network, draw_layer, stack
-from augury.surrogates.ntk_process import (
-    DEVIATION,
-    LOWER,
-    MAX_EVALUATIONS,
-    MEAN,
-    NOISY,
-    SMALLEST_NOISE,
-    UPPER,
-    NTKProcess,
-    NTKTuned,
-    evenly,
-)
+from augury.surrogates.ntk_process import NTKProcess, evenly
+from augury.surrogates.process import Process, check_process, process_for
 from augury.surrogates.sample_then_optimize import described
-from augury.surrogates.search import Search
+from augury.surrogates.spectral_density import likeliest
 from augury.surrogates.tangent import Dense, Layer, Layers, Params, ntk
 from augury.surrogates.tangent_posterior import regress
 from augury.surrogates.training import train
@@ -52,18 +43,19 @@ class NeuralLinear:
 
     The network is trained to convergence from a θ_0 that the study's seed fixes. The two settings of the
     head follow from its marginal likelihood unless they are given; DNGO integrates them by MCMC, and
-    has a quadratic prior mean.
+    has a quadratic prior mean. The features were learnt from the same data and are taken as known, so
+    σ is too small; with fewer features than observations and without noise it all but vanishes.
 
     Args:
-        process: chooses depth, σ_W, σ_b and the noise of the training by marginal likelihood, or fixes
-            them.
+        process: the network and its settings, among them the noise of the training; None is a CNN for
+            images and an MLP for everything else, with settings by marginal likelihood.
         width: units of each hidden layer, hence features.
         prior_variance: γ, of each weight of the head, in squared units of y; None learns it.
         noise: σ² of the head, in squared units of y, 0 for none; None learns it. Both are relative to the
             variance of the values if the process's noise is.
     """
 
-    process: NTKProcess = field(default_factory=NTKProcess)
+    process: Process | None = None
     width: int = 256
     prior_variance: float | None = None
     noise: float | None = None
@@ -72,9 +64,11 @@ class NeuralLinear:
     steady: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if not isinstance(self.process, NTKProcess):
+        check_process(self.process)
+        if isinstance(self.process, EmpiricalProcess) and not self.process.network.knows_last:
             raise UnsupportedError(
-                f"process must be an NTKProcess; got {self.process!r}. Use NTKProcess(depth=2)."
+                "a linear head needs a network whose last layer is known; got "
+                f"{type(self.process.network).__name__}. Use an MLP or a CNN."
             )
         MLP(1, self.width)  # its checks
         for name in ("prior_variance", "noise"):
@@ -88,16 +82,24 @@ class NeuralLinear:
                     f"got {value!r}. Give such a number, or None to learn it."
                 )
 
-    def tune(self, data: Data, *, key: KeyArray) -> NTKTuned:
-        """Depth, σ_W, σ_b and noise by the marginal likelihood of the infinitely wide network."""
-        return self.process.tune(data, key=key)
+    def on(self, shape: tuple[int, ...], *, finite: bool) -> "NeuralLinear":
+        """The surrogate for inputs of that shape: what the user left open is chosen."""
+        return replace(self, process=process_for(self.process, shape))
 
-    def fit(self, data: Data, *, key: KeyArray, tuned: NTKTuned | None = None) -> Fit:
+    @property
+    def _process(self) -> Any:
+        return NTKProcess() if self.process is None else self.process
+
+    def tune(self, data: Data, *, key: KeyArray) -> Any:
+        """The network's settings by the marginal likelihood of its process."""
+        return self._process.tune(data, key=key)
+
+    def fit(self, data: Data, *, key: KeyArray, tuned: Any = None) -> Fit:
         """The posterior of a head on a network trained on all of `data`."""
         if tuned is None:
             tuned = self.tune(data, key=key)
-        shift, scale = standardization(data, self.process.standardize)
-        network, output, noise = self.process.realize(tuned, scale, width=self.width)
+        shift, scale = standardization(data, self._process.standardize)
+        network, output, noise = self._process.realize(tuned, scale, width=self.width)
         y = np.where(data.mask, (data.y - shift) / scale, 0.0)
         theta0 = stack([network.init(fold(key, 0), data.dim)])
         lam = noise / output
@@ -112,7 +114,7 @@ class NeuralLinear:
                 )
             )  # fmt: skip
         info = {
-            **self.process.describe(tuned, scale),
+            **self._process.describe(tuned, scale),
             "prior_variance": float(found.prior_variance * scale**2),
             "noise": float(found.noise * scale**2),
             **described(trained, 0),
@@ -122,24 +124,16 @@ class NeuralLinear:
     def _settings(self, head: "Head", data: Data, y: np.ndarray, scale: float) -> "HeadSettings":
         """Of the head, in standardized units; what is learnt is learnt at evenly chosen points."""
         fixed = [
-            None if v is None else v / self.process.unit(scale) for v in (self.prior_variance, self.noise)
+            None if v is None else v / self._process.unit(scale)
+            for v in (self.prior_variance, self.noise)
         ]
-        chosen = evenly(data.n, self.process.tuning_points)
-        unit = 1.0
-        z = np.zeros(2)
-        if len(chosen) and None in fixed:
-            rows = pad(data.x[chosen], bucket(len(chosen)))
-            K = ntk(head, head.zeros(), rows)[: len(chosen), : len(chosen)]
-            unit = float(np.diagonal(K).mean())
-            if np.isfinite(K).all():
-                evidence = Evidence(K / unit, y[chosen], *_bounds(fixed, unit))
-                starts = (z, np.array([0.0, NOISY]))
-                ends = [
-                    Search(evidence, np.clip(start, evidence.lower, evidence.upper)) for start in starts
-                ]
-                z = min((end.run(MAX_EVALUATIONS) for end in ends), key=lambda end: end.loss).z
-        learnt = np.exp(MEAN[2:] + DEVIATION[2:] * z) / (unit, 1.0)
-        both = (given if given is not None else value for given, value in zip(fixed, learnt, strict=True))
+        chosen = evenly(data.n, self._process.tuning_points)
+        rows = pad(data.x[chosen], bucket(len(chosen)))
+        K = ntk(head, head.zeros(), rows)[: len(chosen), : len(chosen)]
+        unit = float(np.diagonal(K).mean()) if len(chosen) else 1.0
+        gamma, noise = fixed
+        found = likeliest(K / unit, y[chosen], None if gamma is None else gamma * unit, noise)
+        both = (found.v / unit if gamma is None else gamma, found.noise if noise is None else noise)
         return HeadSettings(*(np.asarray(value, dtype=np.float64) for value in both))
 
 
@@ -192,43 +186,6 @@ class Head(Network):
     def zero_last(self, params: Layer) -> Layer:
         """0."""
         return self.zeros()
-
-
-class Evidence:
-    """The posterior density of (log γ‖φ‖², log σ²) at z = (log setting − mean) / deviation.
-
-    With K = U diag(s) Uᵀ and c = Uᵀy, −log N(y; 0, vK + σ²I) = ½ Σ c_i²/d_i + log d_i, d_i = v s_i + σ²:
-    one factorization, then O(n) operations.
-    """
-
-    def __init__(
-        self,
-        K: Float[np.ndarray, "n n"],
-        y: Float[np.ndarray, " n"],
-        lower: np.ndarray,
-        upper: np.ndarray,
-    ) -> None:
-        self.lower, self.upper = lower, upper
-        with computing():
-            s, U = np.linalg.eigh(K)
-        self._s, self._c2 = np.maximum(s, 0.0), (U.T @ y) ** 2
-
-    def loss_and_gradient(self, z: np.ndarray) -> tuple[float, np.ndarray]:
-        """The negative logarithm of the density, up to a constant, and its gradient."""
-        v, noise = np.exp(MEAN[2:] + DEVIATION[2:] * z)
-        d = v * self._s + noise
-        value = 0.5 * float(np.sum(self._c2 / d + np.log(d))) + 0.5 * float(z @ z)
-        slope = 0.5 * (1.0 - self._c2 / d) / d
-        return value, DEVIATION[2:] * (v * slope @ self._s, noise * slope.sum()) + z
-
-
-def _bounds(fixed: list[float | None], unit: float) -> tuple[np.ndarray, np.ndarray]:
-    """Of z; a setting that the user fixed has equal ones."""
-    lower, upper = LOWER[2:].copy(), UPPER[2:].copy()
-    for i, (value, factor) in enumerate(zip(fixed, (unit, 1.0), strict=True)):
-        if value is not None:
-            lower[i] = upper[i] = np.log(max(value * factor, SMALLEST_NOISE))
-    return (lower - MEAN[2:]) / DEVIATION[2:], (upper - MEAN[2:]) / DEVIATION[2:]
 
 
 def dngo() -> NeuralLinear:

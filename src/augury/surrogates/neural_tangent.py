@@ -14,7 +14,7 @@ References: Phan-Trong, Tran-The & Gupta (2023), "NeuralBO" (neural-bo); Zhou, L
 contextual bandits with UCB-based exploration"; Zhang, Zhou, Li & Gu (2021), "Neural Thompson sampling".
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import jax
@@ -33,6 +33,7 @@ from augury.surrogates.diagonal_posterior import DiagonalPosterior, diagonal
 from augury.surrogates.gp import fit_status, standardization
 from augury.surrogates.networks import MLP, Network, stack
 from augury.surrogates.ntk_process import NTKProcess
+from augury.surrogates.process import Process, check_process, process_for
 from augury.surrogates.sample_then_optimize import described
 from augury.surrogates.tangent import Params, parameter_count
 from augury.surrogates.tangent_posterior import TangentPosterior, regress
@@ -63,7 +64,8 @@ class NeuralTangent:
     observation adds one row to the factor of the n × n matrix.
 
     Args:
-        process: chooses depth, σ_W, σ_b and noise by marginal likelihood, or fixes them.
+        process: the network and its settings; None is a CNN for images and an MLP for everything else,
+            with settings by marginal likelihood.
         width: units of each hidden layer.
         features: "initial" are those at θ_0, which never change; "current" those at θ_t, of all data.
         covariance: "exact", or "diagonal": U has only its diagonal, to which every observation adds
@@ -73,7 +75,7 @@ class NeuralTangent:
             on finite sets only.
     """
 
-    process: NTKProcess = field(default_factory=NTKProcess)
+    process: Process | None = None
     width: int = 256
     features: Literal["initial", "current"] = "initial"
     covariance: Literal["exact", "diagonal"] = "exact"
@@ -82,6 +84,7 @@ class NeuralTangent:
     steady: ClassVar[bool] = True  # θ_0 is the same for every number of observations
 
     def __post_init__(self) -> None:
+        check_process(self.process)
         MLP(1, self.width)  # its checks
         one_of("features", self.features, ("initial", "current"))
         one_of("covariance", self.covariance, ("exact", "diagonal"))
@@ -97,32 +100,36 @@ class NeuralTangent:
         lacking = {Capability.JOINT} if self.covariance == "diagonal" else set()
         return frozenset(Capability) - lacking
 
-    def on(self, space: Any) -> "NeuralTangent":
-        """The surrogate for that space; an error if candidates must be finite in number and are not."""
-        if self.draw == "pointwise" and not np.isfinite(space.size):
+    @property
+    def _process(self) -> Any:
+        return NTKProcess() if self.process is None else self.process
+
+    def on(self, shape: tuple[int, ...], *, finite: bool) -> "NeuralTangent":
+        """The surrogate for inputs of that shape; an error if there must be finitely many and are not."""
+        if self.draw == "pointwise" and not finite:
             raise UnsupportedError(
                 'draw="pointwise" must have a finite set of candidates; got a continuous space, where '
                 'independent normals have no largest value. Use draw="function", or a Pool.'
             )
-        return self
+        return replace(self, process=process_for(self.process, shape))
 
     def tune(self, data: Data, *, key: KeyArray) -> NeuralTuned:
         """Depth, σ_W, σ_b and noise by the marginal likelihood of the limit."""
-        return NeuralTuned(self.process.tune(data, key=key), data.n)
+        return NeuralTuned(self._process.tune(data, key=key), data.n)
 
     def fit(self, data: Data, *, key: KeyArray, tuned: NeuralTuned | None = None) -> Fit:
         """The network trained on all of `data`, and the posterior of its tangent features."""
         if tuned is None:
             tuned = self.tune(data, key=key)
-        shift, scale = standardization(data.take(slice(0, tuned.n)), self.process.standardize)
-        network, output, noise = self.process.realize(tuned.settings, scale, width=self.width)
+        shift, scale = standardization(data.take(slice(0, tuned.n)), self._process.standardize)
+        network, output, noise = self._process.realize(tuned.settings, scale, width=self.width)
         theta0 = network.init(fold(key, 0), data.dim)
         model = _Model(network, theta0, output, noise, np.asarray(shift), np.asarray(scale))
         trained = model.train(data)
         with computing(single_thread=False):
             recipe = (tuned, np.asarray(jax.random.key_data(key)).tobytes())
             posterior, status = self._posterior(model, data, recipe, model.last(trained))
-        info = self.process.describe(tuned.settings, scale) | described(trained, 0)
+        info = self._process.describe(tuned.settings, scale) | described(trained, 0)
         info |= {"parameters": parameter_count(theta0)}
         return Fit(Pointwise(posterior) if self.draw == "pointwise" else posterior, status, info)
 

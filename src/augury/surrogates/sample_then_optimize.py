@@ -3,9 +3,14 @@
     f̃(x; θ) = f(x; θ) + ⟨∇f(x; θ_0), θ_0'⟩,   θ_0, θ_0' ~ N(0, I), the last layer of θ_0' set to 0
     θ = argmin Σ_i (y_i + ε_i − β f̃(x_i; θ))² + β²σ²‖θ − θ_0‖²,   ε_i ~ N(0, β²σ²)
 
-In the limit of infinite width β f̃(·; θ) is drawn from the posterior of the process with the neural
-tangent kernel, its standard deviation multiplied by β. Without the term of θ_0' (the correction) it is
-the draw of Be Greedy's Proposition 1; without correction, noise and penalty, a member of a deep ensemble.
+A network whose last layer is not known (a user's) has, with all of w ~ N(0, I),
+
+    f̃(x; θ) = f(x; θ) − f(x; θ_0) + ⟨∇f(x; θ_0), w⟩
+
+instead, whose prior has the same kernel. In the limit of infinite width β f̃(·; θ) is drawn from the
+posterior of the process with the neural tangent kernel, its standard deviation multiplied by β. Without
+the term of θ_0' (the correction) it is the draw of Be Greedy's Proposition 1; without correction, noise
+and penalty, a member of a deep ensemble.
 
 References: Dai et al. (2022), "Sample-then-optimize batch neural Thompson sampling" (sto-bnts),
 algorithm 1; Paria et al. (2022), "Be Greedy" (be-greedy), algorithms 2 and 3; He, Lakshminarayanan & Teh
@@ -14,11 +19,12 @@ be-greedy's; sto-bnts leaves it out, and its draws are too narrow then.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
@@ -28,11 +34,13 @@ from augury.core.data import Data
 from augury.core.keys import KeyArray, fold, generator
 from augury.core.precision import computing, public
 from augury.surrogates.base import Capability, Draw, Fit, Path, Posterior
+from augury.surrogates.empirical_process import EmpiricalProcess, EmpiricalTuned
 from augury.surrogates.gp import standardization
 from augury.surrogates.networks import MLP, Network, stack
 from augury.surrogates.ntk_process import NTKProcess, NTKTuned
-from augury.surrogates.tangent import Params
-from augury.surrogates.tangent_draw import TangentDraw
+from augury.surrogates.process import Process, check_process, process_for
+from augury.surrogates.tangent import Params, cast
+from augury.surrogates.tangent_draw import standard_normal
 from augury.surrogates.training import Trained, train
 
 
@@ -42,16 +50,20 @@ class SampleThenOptimize:
 
     Pending points do not enter: the draws are independent, which makes a batch diverse.
 
+    Example: ``SampleThenOptimize(EmpiricalProcess((draw, apply)))`` trains a network of your own.
+
     Args:
-        process: chooses depth, σ_W, σ_b and noise by marginal likelihood, or fixes them.
-        width: units of each hidden layer.
+        process: the network and its settings. An :class:`NTKProcess` chooses depth, σ_W, σ_b and noise
+            of an MLP by marginal likelihood, or fixes them; an :class:`EmpiricalProcess` has a network
+            of any kind. None is a CNN for images and an MLP for everything else.
+        width: units of each hidden layer of an MLP; other networks have their own.
         correction: whether ⟨∇f(x; θ_0), θ_0'⟩ is added; without it draws are those of SimpleSMB.
         perturb_targets: whether ε is added; sto-bnts to the letter has False.
         penalty: whether λ‖θ − θ_0‖² is added; without it the network interpolates.
         zero_output_bias: whether the output's bias starts at 0 (be-greedy, appendix F).
     """
 
-    process: NTKProcess = field(default_factory=NTKProcess)
+    process: Process | None = None
     width: int = 256
     correction: bool = True
     perturb_targets: bool = True
@@ -59,34 +71,43 @@ class SampleThenOptimize:
     zero_output_bias: bool = False
 
     capabilities: ClassVar[frozenset[Capability]] = frozenset({Capability.PATH, Capability.GRADIENT})
+    steady: ClassVar[bool] = True  # every fit of a study gets the same key, for the belief's sake
 
     def __post_init__(self) -> None:
-        if not isinstance(self.process, NTKProcess):
-            raise UnsupportedError(
-                f"process must be an NTKProcess; got {self.process!r}. Use NTKProcess(depth=2)."
-            )
+        check_process(self.process)
         MLP(1, self.width)  # its checks
+        if isinstance(self.process, EmpiricalProcess) and self.zero_output_bias:
+            check_output_bias(self.process.network)
 
-    def tune(self, data: Data, *, key: KeyArray) -> NTKTuned:
-        """Depth, σ_W, σ_b and noise by the marginal likelihood of the limit."""
-        return self.process.tune(data, key=key)
+    def on(self, shape: tuple[int, ...], *, finite: bool) -> "SampleThenOptimize":
+        """The surrogate for inputs of that shape: what the user left open is chosen."""
+        return replace(self, process=process_for(self.process, shape))
 
-    def fit(self, data: Data, *, key: KeyArray, tuned: NTKTuned | None = None) -> Fit:
+    def tune(self, data: Data, *, key: KeyArray) -> NTKTuned | EmpiricalTuned:
+        """The settings by the marginal likelihood of the process."""
+        return self._process.tune(data, key=key)
+
+    def fit(self, data: Data, *, key: KeyArray, tuned: NTKTuned | EmpiricalTuned | None = None) -> Fit:
         """What draws are made from; each is trained when it is drawn."""
+        process: Any = self._process  # `tuned` is its own
         if tuned is None:
-            tuned = self.tune(data, key=key)
-        limit = self.process.fit(data, key=key, tuned=tuned)
-        shift, scale = standardization(data, self.process.standardize)
-        network, output, noise = self.process.realize(
+            tuned = process.tune(data, key=key)
+        limit = process.fit(data, key=key, tuned=tuned)
+        shift, scale = standardization(data, process.standardize)
+        network, output, noise = process.realize(
             tuned, scale, width=self.width, zero_output_bias=self.zero_output_bias
         )
         y = np.where(data.mask, (data.y - shift) / scale, 0.0)
         posterior = TrainedDraws(
-            model=self, network=network, x=data.x, y=y, mask=data.mask,
-            output=output, noise=noise,
-            shift=np.asarray(shift), scale=np.asarray(scale),
+            network=network, x=data.x, y=y, mask=data.mask, output=output, noise=noise,
+            shift=np.asarray(shift), scale=np.asarray(scale), correction=self.correction,
+            perturb_targets=self.perturb_targets, penalty=self.penalty,
         )  # fmt: skip
         return Fit(posterior, limit.status, limit.info, belief=limit.posterior)
+
+    @property
+    def _process(self) -> Process:
+        return NTKProcess() if self.process is None else self.process
 
 
 def simple_smb(**settings: Any) -> SampleThenOptimize:
@@ -102,7 +123,6 @@ def posterior_smb(**settings: Any) -> SampleThenOptimize:
 class TrainedDraws(Posterior):
     """A posterior that is known only through draws, each of which trains a network."""
 
-    model: SampleThenOptimize = eqx.field(static=True)
     network: Network
     x: Float[Array, "capacity D"]
     y: Float[Array, " capacity"]  # standardized
@@ -111,6 +131,9 @@ class TrainedDraws(Posterior):
     noise: Float[Array, ""]
     shift: Float[Array, ""]
     scale: Float[Array, ""]
+    correction: bool = eqx.field(static=True)
+    perturb_targets: bool = eqx.field(static=True)
+    penalty: bool = eqx.field(static=True)
 
     def sample(self, *, key: KeyArray, scale: float = 1.0) -> "NetworkPath":
         """One trained network."""
@@ -122,61 +145,72 @@ class TrainedDraws(Posterior):
         With s = β√output the loss is s²(‖(y + ε)/s − f̃‖² + (σ²/output)‖θ − θ_0‖²).
         """
         dim, total = self.x.shape[1], scale * float(np.sqrt(self.output))
-        theta0 = [self.network.init(fold(key, 0), dim) for key in keys]
+        starts = stack([self.network.init(fold(key, 0), dim) for key in keys])
         targets = np.stack([self._targets(fold(key, 1), scale) for key in keys]) / total
-        corrections = None
-        if self.model.correction:
-            theirs = [self.network.zero_last(self.network.init(fold(key, 2), dim)) for key in keys]
-            corrections = stack(theirs)
+        directions = None
+        if self.correction:
+            directions = stack([self._direction(fold(key, 2), dim) for key in keys])
         with computing():
-            starts = stack(theta0)
             offset = None
-            if corrections is not None:
-                offset = np.asarray(_corrections(self.network, starts, corrections, self.x))
-            lam = self.noise / self.output if self.model.penalty else 0.0
+            if directions is not None:
+                offset = np.asarray(_offsets(self.network, starts, directions, self.x))
+            lam = self.noise / self.output if self.penalty else 0.0
             trained = train(
                 self.network, starts, self.x, self.mask, targets, lam=np.asarray(lam), offset=offset
             )
         return [
-            Draw(self._path(i, trained.params, starts, corrections, total), described(trained, i))
+            Draw(self._path(i, trained.params, starts, directions, total), described(trained, i))
             for i in range(len(keys))
         ]
 
+    def _direction(self, key: KeyArray, dim: int) -> Params:
+        """θ_0', without its last layer where that is known."""
+        params = self.network.init(key, dim)
+        if self.network.knows_last:
+            return self.network.zero_last(params)
+        return standard_normal(params, generator(fold(key, 0)))
+
     def _targets(self, key: KeyArray, scale: float) -> np.ndarray:
         """y, or y + ε."""
-        if not self.model.perturb_targets:
+        if not self.perturb_targets:
             return np.asarray(self.y)
         epsilon = generator(key).standard_normal(len(self.y)) * scale * np.sqrt(self.noise)
         return np.where(self.mask, self.y + epsilon, 0.0)
 
     def _path(
-        self, i: int, params: Params, starts: Params, corrections: Params | None, total: float
+        self, i: int, params: Params, starts: Params, directions: Params | None, total: float
     ) -> "NetworkPath":
         def one(tree: Params) -> Params:
             return jax.tree.map(lambda leaf: np.asarray(leaf[i], dtype=np.float64), tree)
 
-        correction = None
-        if corrections is not None:
-            correction = TangentDraw(self.network, one(starts), one(corrections), np.ones(()))
+        correction = None if directions is None else (one(starts), one(directions))
         factor = np.asarray(total * self.scale)
         return NetworkPath(self.network, one(params), correction, self.shift, factor)
 
 
 class NetworkPath(Path):
-    """x ↦ shift + scale · f̃(x; θ) of a trained network."""
+    """x ↦ shift + scale · f̃(x; θ) of a trained network, in float32 where it is large."""
 
     network: Network
     params: Params
-    correction: TangentDraw | None
+    correction: tuple[Params, Params] | None  # θ_0 and θ_0'
     shift: Float[Array, ""]
     scale: Float[Array, ""]
+
+    @property
+    def rows_at_once(self) -> int | None:
+        """Those of the network."""
+        return self.network.rows_at_once
 
     @public
     def __call__(self, x: Float[Array, "*n D"]) -> Float[Array, "*n"]:
         """The value at one point or at several."""
-        value = self.network(self.params, x)
+        dtype = jnp.float64 if self.rows_at_once is None else jnp.float32
+        network, params, x = cast((self.network, self.params, x), dtype)
+        value = network(params, x)
         if self.correction is not None:
-            value = value + self.correction(x)
+            start, direction = cast(self.correction, dtype)
+            value = value + _offset(network, start, direction, x)
         return self.shift + self.scale * value
 
 
@@ -195,11 +229,22 @@ def described(trained: Trained, i: int) -> dict[str, Any]:
     }
 
 
+def check_output_bias(network: Network) -> None:
+    """Refuse a network without an output bias that could start at 0."""
+    if not hasattr(network, "zero_output_bias"):
+        raise UnsupportedError(
+            f"zero_output_bias needs a network with that field; got {type(network).__name__}. "
+            "Let the network draw its bias as 0, and leave zero_output_bias out."
+        )
+
+
+def _offset(network: Network, start: Params, direction: Params, x: Array) -> Array:
+    """⟨∇f(x; θ_0), θ_0'⟩, less f(x; θ_0) where the last layer is not known."""
+    value, slope = jax.jvp(lambda params: network(params, x), (start,), (direction,))
+    return slope if network.knows_last else slope - value
+
+
 @eqx.filter_jit
-def _corrections(network: Network, starts: Params, directions: Params, x: Array) -> Array:
-    """⟨∇f(x_i; θ_0), θ_0'⟩ at the rows of `x`, for every network."""
-
-    def one(params: Params, direction: Params) -> Array:
-        return jax.jvp(lambda p: network(p, x), (params,), (direction,))[1]
-
-    return jax.vmap(one)(starts, directions)
+def _offsets(network: Network, starts: Params, directions: Params, x: Array) -> Array:
+    """The same at the rows of `x`, for every network."""
+    return jax.vmap(lambda start, direction: _offset(network, start, direction, x))(starts, directions)

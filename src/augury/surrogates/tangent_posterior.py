@@ -126,6 +126,11 @@ class TangentPath(Path):
     shift: Float[Array, ""]
     scale: Float[Array, ""]
 
+    @property
+    def rows_at_once(self) -> int | None:
+        """Those of the network."""
+        return self.network.rows_at_once
+
     @public
     def __call__(self, x: Float[Array, "*n D"]) -> Float[Array, "*n"]:
         """The value at one point or at several."""

@@ -12,7 +12,7 @@ Reference: Dai et al. (2022), "Sample-then-optimize batch neural Thompson sampli
 algorithm 2.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -29,6 +29,7 @@ from augury.surrogates.gp import fit_status, standardization
 from augury.surrogates.gp_posterior import LARGEST_SMALL_MATRIX
 from augury.surrogates.networks import MLP, Network
 from augury.surrogates.ntk_process import NTKProcess
+from augury.surrogates.process import Process, check_process, process_for
 from augury.surrogates.tangent import Params
 from augury.surrogates.tangent_posterior import TangentPath, TangentPosterior, regress
 
@@ -38,19 +39,21 @@ class TangentProcess:
     """Exact draws of the linear model on tangent features.
 
     Args:
-        process: chooses depth, σ_W, σ_b and noise by marginal likelihood, or fixes them.
+        process: the network and its settings; None is a CNN for images and an MLP for everything else,
+            with settings by marginal likelihood.
         width: units of each hidden layer.
         redraw: whether every draw has features of its own, as in the paper. Without, θ_0' is fixed by
             the study's seed: mean, variance and all else exist then, exact for that network.
     """
 
-    process: NTKProcess = field(default_factory=NTKProcess)
+    process: Process | None = None
     width: int = 256
     redraw: bool = True
 
     steady: ClassVar[bool] = True  # θ_0' without redrawing
 
     def __post_init__(self) -> None:
+        check_process(self.process)
         MLP(1, self.width)  # its checks
         if not isinstance(self.redraw, bool):
             raise UnsupportedError(f"redraw must be True or False; got {self.redraw!r}. Use True.")
@@ -60,24 +63,32 @@ class TangentProcess:
         """Draws; all, if the features are fixed."""
         return frozenset({Capability.PATH, Capability.GRADIENT} if self.redraw else Capability)
 
+    def on(self, shape: tuple[int, ...], *, finite: bool) -> "TangentProcess":
+        """The surrogate for inputs of that shape: what the user left open is chosen."""
+        return replace(self, process=process_for(self.process, shape))
+
+    @property
+    def _process(self) -> Any:
+        return NTKProcess() if self.process is None else self.process
+
     def tune(self, data: Data, *, key: KeyArray) -> Any:
-        """Depth, σ_W, σ_b and noise by the marginal likelihood of the limit."""
-        return self.process.tune(data, key=key)
+        """The settings by the marginal likelihood of the process."""
+        return self._process.tune(data, key=key)
 
     def fit(self, data: Data, *, key: KeyArray, tuned: Any = None) -> Fit:
         """What draws are made from; with fixed features, the posterior itself."""
         if tuned is None:
             tuned = self.tune(data, key=key)
-        shift, scale = standardization(data, self.process.standardize)
-        realized = self.process.realize(tuned, scale, width=self.width)
-        model = Linear(*realized, data, np.asarray(shift), np.asarray(scale))
+        shift, scale = standardization(data, self._process.standardize)
+        network, output, noise = self._process.realize(tuned, scale, width=self.width)
+        model = Linear(network, output, noise, data, np.asarray(shift), np.asarray(scale))
         if self.redraw:
-            limit = self.process.fit(data, key=key, tuned=tuned)
+            limit = self._process.fit(data, key=key, tuned=tuned)
             posterior = LinearDraws(x=data.x, model=model)
             return Fit(posterior, limit.status, limit.info, belief=limit.posterior)
-        exact, jitter = model.posterior(realized.network.init(fold(key, 2), data.dim))
+        exact, jitter = model.posterior(network.init(fold(key, 2), data.dim))
         status = fit_status(np.diagonal(exact.L_inverse), scale, float(jitter))
-        return Fit(exact, status, self.process.describe(tuned, scale))
+        return Fit(exact, status, self._process.describe(tuned, scale))
 
 
 class Linear(eqx.Module):

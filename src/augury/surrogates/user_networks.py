@@ -1,6 +1,7 @@
 """Networks that the user brings: a pair of functions, or an Equinox module."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
@@ -15,6 +16,8 @@ from augury.core.keys import KeyArray, generator
 from augury.core.precision import computing, to_numpy
 from augury.surrogates.networks import Network
 from augury.surrogates.tangent import Params, Tangent, linearize_any
+
+IMAGES = 16  # that are scored together
 
 
 class UserNetwork(Network):
@@ -46,6 +49,11 @@ class UserNetwork(Network):
                 )
 
     @property
+    def rows_at_once(self) -> int | None:
+        """Few where it sees images, of which its layers may make many."""
+        return None if self.shape is None or len(self.shape) == 1 else IMAGES
+
+    @property
     def knows_last(self) -> bool:
         """Whether `last` was given."""
         return self.last is not None
@@ -75,10 +83,16 @@ class UserNetwork(Network):
 
 
 class Held:
-    """A value that compiled code treats as a constant; two are equal if they are the same object."""
+    """A value that compiled code treats as a constant; two are equal if they hold the same object."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Held) and self.value is other.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
 
 
 class ModuleNetwork(Network):
@@ -105,6 +119,11 @@ class ModuleNetwork(Network):
         self.starts = jax.tree.map(lambda s: np.asarray(s > 0.0, dtype=np.float64), sizes)
         self.module = Held(module)
         self.shape = shape
+
+    @property
+    def rows_at_once(self) -> int | None:
+        """Few where it sees images, of which its layers may make many."""
+        return None if self.shape is None or len(self.shape) == 1 else IMAGES
 
     @property
     def knows_last(self) -> bool:
@@ -136,31 +155,65 @@ class ModuleNetwork(Network):
         )
 
 
+def as_network(given: Any) -> Network:
+    """A network, a pair `(draw, apply)` or an Equinox module as a network."""
+    if isinstance(given, Network):
+        return given
+    if isinstance(given, tuple) and len(given) == 2:
+        return UserNetwork(*given)
+    if isinstance(given, eqx.Module):
+        return ModuleNetwork(given)
+    raise UnsupportedError(
+        f"a network must be a pair (draw, apply), an Equinox module or a Network; got {given!r}. "
+        "Pass the functions draw(key) -> params and apply(params, row) -> number."
+    )
+
+
+def shaped(network: Network, shape: tuple[int, ...]) -> Network:
+    """A user's network that has not said what it sees, for inputs of that shape."""
+    if not isinstance(network, UserNetwork | ModuleNetwork) or network.shape or len(shape) == 1:
+        return network
+    if isinstance(network, ModuleNetwork):
+        return ModuleNetwork(network.module.value, shape)
+    return replace(network, shape=shape)
+
+
+def draw_params(network: Network, dim: int, key: KeyArray) -> Params:
+    """Parameters drawn with `key`, for a network that gives one number for one row."""
+    try:
+        params = network.init(key, dim)
+        with computing():
+            shape = jax.eval_shape(network, params, np.full(dim, 0.5)).shape
+    except AuguryError:
+        raise
+    except Exception as error:
+        raise UnsupportedError(
+            f"a network must accept one row of shape {(dim,)}; got {type(error).__name__}: {error}. "
+            "Pass shape= if it wants images, and draw its parameters for that many columns."
+        ) from error
+    if shape != ():
+        raise UnsupportedError(
+            f"a network must return one number for one row; got shape {shape}. Return out[0]."
+        )
+    return params
+
+
 def check_network(network: Network, dim: int, key: KeyArray) -> Params:
     """Parameters drawn with `key`, after trying the network and its gradient on one row."""
-    params = network.init(key, dim)
+    params = draw_params(network, dim, key)
     with computing():
-        row = np.full(dim, 0.5)
-        try:
-            shape = jax.eval_shape(network, params, row).shape
-        except AuguryError:
-            raise
-        except Exception as error:
-            raise UnsupportedError(
-                f"a network must accept one row of shape {(dim,)}; got {type(error).__name__}: {error}. "
-                "Pass shape= if it wants images, and draw its parameters for that many columns."
-            ) from error
-        if shape != ():
-            raise UnsupportedError(
-                f"a network must return one number for one row; got shape {shape}. Return out[0]."
-            )
-        value, gradient = to_numpy(jax.jit(jax.value_and_grad(network.__call__))(params, row))
+        value, gradient = to_numpy(_value_and_gradient(network, params, np.full(dim, 0.5)))
     if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves((value, gradient))):
         raise UnsupportedError(
             f"a network and its gradient must be finite; got NaN or infinity at the centre of the space "
             f"(value {value}). Avoid roots and logarithms at 0."
         )
     return params
+
+
+@eqx.filter_jit
+def _value_and_gradient(network: Network, params: Params, row: Array) -> tuple[Array, Params]:
+    return jax.value_and_grad(network.__call__)(params, row)
 
 
 def _check_shape(shape: tuple[int, ...] | None, dim: int) -> None:
