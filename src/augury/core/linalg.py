@@ -9,6 +9,7 @@ from augury._types import Array
 FIRST_JITTER = 1e-10
 LARGEST_JITTER = 1e-2
 SMALLEST_BLOCK = 32
+FACTOR_BLOCK = 256
 
 
 def cholesky(K: Float[Array, "n n"]) -> tuple[Float[Array, "n n"], Float[Array, ""]]:
@@ -25,9 +26,31 @@ def cholesky(K: Float[Array, "n n"]) -> tuple[Float[Array, "n n"], Float[Array, 
     def more(state: tuple[Array, Array]) -> tuple[Array, Array]:
         _, jitter = state
         jitter = jnp.where(jitter == 0.0, FIRST_JITTER * unit, 10.0 * jitter)
-        return jnp.linalg.cholesky(K + jitter * jnp.eye(len(K))), jitter
+        return factor(K + jitter * jnp.eye(len(K))), jitter
 
-    return jax.lax.while_loop(failed, more, (jnp.linalg.cholesky(K), jnp.zeros(())))
+    return jax.lax.while_loop(failed, more, (factor(K), jnp.zeros(())))
+
+
+def factor(K: Float[Array, "n n"]) -> Float[Array, "n n"]:
+    """L with LLᵀ = K; NaN where K is not positive definite.
+
+    Large matrices are factorized in columns of blocks: nearly all operations are matrix products then,
+    which use all cores and, unlike the threads of a BLAS, do not stumble over other processes.
+    """
+    n = len(K)
+    if n <= 2 * FACTOR_BLOCK or jax.default_backend() != "cpu":
+        return jnp.linalg.cholesky(K)
+    columns: list[tuple[int, Array]] = []
+    for start in range(0, n, FACTOR_BLOCK):
+        stop = min(start + FACTOR_BLOCK, n)
+        column = K[start:, start:stop]
+        if columns:
+            known = jnp.concatenate([done[start - first :] for first, done in columns], axis=1)
+            column = column - known @ known[: stop - start].T
+        L = jnp.linalg.cholesky(column[: stop - start])
+        inverse = jax.scipy.linalg.solve_triangular(L, jnp.eye(len(L), dtype=K.dtype), lower=True)
+        columns.append((start, jnp.concatenate([L, column[stop - start :] @ inverse.T])))
+    return jnp.concatenate([jnp.pad(done, ((first, 0), (0, 0))) for first, done in columns], axis=1)
 
 
 def inverse_factor(L: Float[Array, "n n"]) -> Float[Array, "n n"]:

@@ -18,8 +18,12 @@ class Score(eqx.Module):
 
     @property
     def rows_at_once(self) -> int | None:
-        """How many points are best scored together, where each takes much memory; None for any number."""
-        return None
+        """How many points are best scored together: the fewest that a part of the score names.
+
+        None stands for any number; parts with large networks, whose layers fill the memory, name few.
+        """
+        named = (getattr(part, "rows_at_once", None) for part in vars(self).values())
+        return min((count for count in named if count is not None), default=None)
 
     @abstractmethod
     def __call__(self, x: Float[Array, " D"]) -> Float[Array, ""]:

@@ -27,6 +27,11 @@ class Found:
     evaluations: int
 
 
+def blocks_for(dim: int) -> list[int]:
+    """The sizes of blocks of rows with so many columns."""
+    return [block for block in BLOCKS if block * dim <= LARGEST_BLOCK] or [BLOCKS[0]]
+
+
 @eqx.filter_jit
 def _values(score: Score, rows: Float[Array, "n D"]) -> Float[Array, " n"]:
     if score.rows_at_once is None:
@@ -37,8 +42,9 @@ def _values(score: Score, rows: Float[Array, "n D"]) -> Float[Array, " n"]:
 def values(score: Score, rows: Float[np.ndarray, "n D"]) -> Float[np.ndarray, " n"]:
     """The score of every row, computed in blocks of fixed size; NaN becomes −inf."""
     out = np.empty(len(rows))
-    blocks = [b for b in BLOCKS if b * rows.shape[1] <= LARGEST_BLOCK] or BLOCKS[:1]
-    start = 0
+    blocks, start = blocks_for(rows.shape[1]), 0
+    if score.rows_at_once is not None:  # expensive: fewer rows of padding
+        blocks = [block for block in blocks if block <= BLOCKS[1]]
     with computing():
         while start < len(rows):
             left = len(rows) - start

@@ -7,7 +7,7 @@ from numpy.random import Generator
 
 from augury._errors import SpaceExhausted
 from augury.core.score import Score
-from augury.maximizers.scoring import BLOCKS, Found, best_of, better, values
+from augury.maximizers.scoring import BLOCKS, Found, best_of, better, blocks_for, values
 from augury.space import Pool, Space
 
 ATTEMPTS = 64
@@ -16,8 +16,9 @@ ATTEMPTS = 64
 def scan(score: Score, space: Space | Pool, exclude: Collection[int]) -> Found:
     """The best of all points of a finite space that are not excluded, in blocks."""
     best: Found | None = None
-    for start in range(0, int(space.size), BLOCKS[-1]):
-        stop = min(start + BLOCKS[-1], int(space.size))
+    step = blocks_for(space.dim)[-1]
+    for start in range(0, int(space.size), step):
+        stop = min(start + step, int(space.size))
         rows = space.rows(start, stop)
         found = best_of(rows, values(score, rows), np.arange(start, stop), exclude)
         best = better([best, found])

@@ -23,11 +23,6 @@ class PathScore(Score):
 
     path: Path
 
-    @property
-    def rows_at_once(self) -> int | None:
-        """Those of the path."""
-        return self.path.rows_at_once
-
     def __call__(self, x: Float[Array, " D"]) -> Float[Array, ""]:
         """The score at one point."""
         return self.path(x)

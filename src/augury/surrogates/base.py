@@ -67,6 +67,11 @@ class Posterior(eqx.Module):
 
     x: eqx.AbstractVar[Float[Array, "capacity D"]]  # observed points
 
+    @property
+    def rows_at_once(self) -> int | None:
+        """How many points are best taken together, where each needs much memory; None for any number."""
+        return None
+
     def check_points(self, rows: np.ndarray) -> None:
         """Refuse what is neither a point nor rows of points."""
         dim = self.x.shape[1]

@@ -188,7 +188,7 @@ class CNN(Network):
         def place(pooled: Array, kernel: Array) -> tuple[Array, None]:
             z = regions @ kernel + shift
             if self.pooling == "max":
-                return jnp.where(z > pooled, z, pooled), None
+                return jnp.maximum(pooled, z), None
             return pooled + activation(z) / self.pool**2, None
 
         empty = -jnp.inf if self.pooling == "max" else 0.0

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Float, Int
 
 from augury._types import Array
+from augury.core.linalg import factor
 from augury.surrogates.tangent import Linearizable, Params, Tangent
 
 LARGEST_FACTOR = 8192  # rows up to which the preconditioner is a factor of the whole matrix
@@ -32,7 +33,7 @@ Solve = Callable[[Array, float], Solution]  # of b and a relative tolerance
 
 def factorized(K: Float[Array, "n n"], s: Float[Array, ""]) -> Solve:
     """By Cholesky, in float64, whatever the tolerance."""
-    L = jnp.linalg.cholesky(K.astype(s.dtype) + s * jnp.eye(len(K)))
+    L = factor(K.astype(s.dtype) + s * jnp.eye(len(K)))
 
     def solve(b: Array, tolerance: float) -> Solution:
         return Solution(jax.scipy.linalg.cho_solve((L, True), b), jnp.zeros_like(b), jnp.asarray(1))

@@ -96,7 +96,7 @@ class EmpiricalProcess:
         for name, field in fields.items():
             object.__setattr__(self, name, field)
 
-    def on(self, shape: tuple[int, ...]) -> "EmpiricalProcess":
+    def on(self, shape: tuple[int, ...], *, finite: bool = True) -> "EmpiricalProcess":
         """The process for inputs of that shape; an error if its network does not take them."""
         network = shaped(self.network, shape)
         check_network(network, int(np.prod(shape)), root_key(0))
@@ -171,3 +171,12 @@ class EmpiricalProcess:
         params = draw_params(self.network, rows.shape[1], key)
         padded = np.concatenate([rows, np.repeat(rows[:1], bucket(n) - n, axis=0)])
         return np.asarray(ntk(self.network, params, padded))[:n, :n]
+
+
+def check_output_bias(network: Network) -> None:
+    """Refuse a network without an output bias that could start at 0."""
+    if not hasattr(network, "zero_output_bias"):
+        raise UnsupportedError(
+            f"zero_output_bias needs a network with that field; got {type(network).__name__}. "
+            "Let the network draw its bias as 0, and leave zero_output_bias out."
+        )

@@ -28,20 +28,22 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
-from augury._errors import UnsupportedError
+from augury._checks import check_count
 from augury._types import Array
 from augury.core.data import Data
 from augury.core.keys import KeyArray, fold, generator
 from augury.core.precision import computing, public
 from augury.surrogates.base import Capability, Draw, Fit, Path, Posterior
-from augury.surrogates.empirical_process import EmpiricalProcess, EmpiricalTuned
+from augury.surrogates.empirical_process import EmpiricalProcess, EmpiricalTuned, check_output_bias
 from augury.surrogates.gp import standardization
-from augury.surrogates.networks import MLP, Network, stack
+from augury.surrogates.networks import Network, stack
 from augury.surrogates.ntk_process import NTKProcess, NTKTuned
 from augury.surrogates.process import Process, check_process, process_for
 from augury.surrogates.tangent import Params, cast
 from augury.surrogates.tangent_draw import standard_normal
 from augury.surrogates.training import Trained, train
+
+WIDTH = 256  # units of a hidden layer, at least
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,9 @@ class SampleThenOptimize:
         process: the network and its settings. An :class:`NTKProcess` chooses depth, σ_W, σ_b and noise
             of an MLP by marginal likelihood, or fixes them; an :class:`EmpiricalProcess` has a network
             of any kind. None is a CNN for images and an MLP for everything else.
-        width: units of each hidden layer of an MLP; other networks have their own.
+        width: units of each hidden layer of an MLP; other networks have their own. None is 256, and a
+            quarter of the observations where they are more than 1,000: a narrower network is far from the
+            limit then, and takes longer to train.
         correction: whether ⟨∇f(x; θ_0), θ_0'⟩ is added; without it draws are those of SimpleSMB.
         perturb_targets: whether ε is added; sto-bnts to the letter has False.
         penalty: whether λ‖θ − θ_0‖² is added; without it the network interpolates.
@@ -64,7 +68,7 @@ class SampleThenOptimize:
     """
 
     process: Process | None = None
-    width: int = 256
+    width: int | None = None
     correction: bool = True
     perturb_targets: bool = True
     penalty: bool = True
@@ -75,7 +79,7 @@ class SampleThenOptimize:
 
     def __post_init__(self) -> None:
         check_process(self.process)
-        MLP(1, self.width)  # its checks
+        check_count("width", self.width)
         if isinstance(self.process, EmpiricalProcess) and self.zero_output_bias:
             check_output_bias(self.process.network)
 
@@ -95,7 +99,10 @@ class SampleThenOptimize:
         limit = process.fit(data, key=key, tuned=tuned)
         shift, scale = standardization(data, process.standardize)
         network, output, noise = process.realize(
-            tuned, scale, width=self.width, zero_output_bias=self.zero_output_bias
+            tuned,
+            scale,
+            width=self.width or width_for(len(data.x)),
+            zero_output_bias=self.zero_output_bias,
         )
         y = np.where(data.mask, (data.y - shift) / scale, 0.0)
         posterior = TrainedDraws(
@@ -108,6 +115,11 @@ class SampleThenOptimize:
     @property
     def _process(self) -> Process:
         return NTKProcess() if self.process is None else self.process
+
+
+def width_for(rows: int) -> int:
+    """Units of a hidden layer for a buffer of so many rows."""
+    return max(WIDTH, 1 << (rows // 4 - 1).bit_length())
 
 
 def simple_smb(**settings: Any) -> SampleThenOptimize:
@@ -227,15 +239,6 @@ def described(trained: Trained, i: int) -> dict[str, Any]:
             "seconds": trained.seconds,
         }
     }
-
-
-def check_output_bias(network: Network) -> None:
-    """Refuse a network without an output bias that could start at 0."""
-    if not hasattr(network, "zero_output_bias"):
-        raise UnsupportedError(
-            f"zero_output_bias needs a network with that field; got {type(network).__name__}. "
-            "Let the network draw its bias as 0, and leave zero_output_bias out."
-        )
 
 
 def _offset(network: Network, start: Params, direction: Params, x: Array) -> Array:

@@ -44,6 +44,11 @@ class TangentPosterior(Posterior):
     shift: Float[Array, ""]
     scale: Float[Array, ""]
 
+    @property
+    def rows_at_once(self) -> int | None:
+        """Those of the network."""
+        return self.network.rows_at_once
+
     def _centre(self, x: Array) -> Array:
         return _centre(self, x)
 
