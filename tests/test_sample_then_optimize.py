@@ -9,6 +9,7 @@ from augury.core.keys import fold, root_key
 from augury.core.precision import computing
 from augury.surrogates import Capability, NTKProcess, SampleThenOptimize
 from augury.surrogates.ntk import NTK
+from augury.surrogates.sample_then_optimize import NetworkPath
 
 KEY = root_key(0)
 X = np.array([[0.15], [0.3], [0.35], [0.8]])
@@ -145,3 +146,40 @@ def test_a_study(algorithm, space):
         assert trial.info["training"]["converged"]
         assert np.isfinite(trial.info["mean"])
     assert opt.recommend() in opt.trials
+
+
+def test_networks_follow_their_limit_where_large_biases_would_be_likeliest():
+    # Ackley's function far from its centre: without a bound on σ_b the training does not come to an end
+    x = np.random.default_rng(0).random((120, 12))
+    z = 8.0 * (2.0 * x - 1.0)
+    y = 20.0 * np.exp(-0.2 * np.sqrt((z**2).mean(1))) + np.exp(np.cos(2.0 * np.pi * z).mean(1))
+    fitted = SampleThenOptimize(NTKProcess(depth=2), width=256).fit(Data.of(x, y), key=KEY)
+    assert fitted.info["bias_std"] <= 1.0
+    for draw in fitted.posterior.draws(keys=[fold(KEY, i) for i in range(2)]):
+        assert draw.info["training"]["converged"]
+        assert np.abs(draw.path(x) - y).max() < 0.3 * y.std()
+
+
+def test_wider_networks_are_closer_to_the_draw_of_the_limit():
+    # the limit's draw from the same prior function and the same noise, by Matheron's rule
+    def error(width):
+        posterior = SampleThenOptimize(PROCESS, width=width).fit(Data.of(X, Y), key=KEY).posterior
+        kernel = PROCESS.fit(Data.of(X, Y), key=KEY).posterior.kernel
+        with computing():
+            K, k = np.asarray(kernel.gram(X, X)), np.asarray(kernel.gram(NEW, X))
+        errors = []
+        for i in range(24):
+            key = fold(KEY, i)
+            path = posterior.draws(keys=[key])[0].path
+            theta0, direction = path.correction
+
+            def prior(at, path=path, theta0=theta0, direction=direction):
+                untrained = NetworkPath(path.network, theta0, (theta0, direction), path.shift, path.scale)
+                return untrained(at)
+
+            targets = posterior._targets(fold(key, 1), 1.0)[: len(X)]
+            update = k @ np.linalg.solve(K + NOISE * np.eye(len(X)), targets - prior(X))
+            errors.append(np.square(path(NEW) - prior(NEW) - update).mean())
+        return float(np.sqrt(np.mean(errors)))
+
+    assert error(4096) < 0.5 * error(256)

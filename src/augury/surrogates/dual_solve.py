@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Float, Int
 
 from augury._types import Array
-from augury.core.linalg import factor
+from augury.core.linalg import Solver, factor
 from augury.surrogates.tangent import Linearizable, Params, Tangent
 
 LARGEST_FACTOR = 8192  # rows up to which the preconditioner is a factor of the whole matrix
@@ -33,10 +33,10 @@ Solve = Callable[[Array, float], Solution]  # of b and a relative tolerance
 
 def factorized(K: Float[Array, "n n"], s: Float[Array, ""]) -> Solve:
     """By Cholesky, in float64, whatever the tolerance."""
-    L = factor(K.astype(s.dtype) + s * jnp.eye(len(K)))
+    inverse = Solver.of(factor(K.astype(s.dtype) + s * jnp.eye(len(K))))
 
     def solve(b: Array, tolerance: float) -> Solution:
-        return Solution(jax.scipy.linalg.cho_solve((L, True), b), jnp.zeros_like(b), jnp.asarray(1))
+        return Solution(inverse(b), jnp.zeros_like(b), jnp.asarray(1))
 
     return solve
 
@@ -49,16 +49,16 @@ class Preconditioner(NamedTuple):
     Reference: Frangella, Tropp & Udell (2023), "Randomized Nyström preconditioning".
     """
 
-    L: Float[Array, "m m"]
+    inverse: Solver
     B: Float[Array, "n m"] | None
     s: Float[Array, ""]
 
     def __call__(self, v: Float[Array, " n"]) -> Float[Array, " n"]:
         """Nearly (K + sI)⁻¹v."""
-        low = v.astype(self.L.dtype)
+        low = v.astype(self.inverse.L.dtype)
         if self.B is None:
-            return jax.scipy.linalg.cho_solve((self.L, True), low).astype(v.dtype)
-        inner = jax.scipy.linalg.cho_solve((self.L, True), low @ self.B)
+            return self.inverse(low).astype(v.dtype)
+        inner = self.inverse(low @ self.B)
         return (low - self.B @ inner).astype(v.dtype) / self.s
 
 
@@ -71,18 +71,22 @@ def precondition(
     low = s.astype(x.dtype)
     if n <= LARGEST_FACTOR:
         K = tangent.gram(tangent) * (m[:, None] * m)
-        return Preconditioner(_usable(jnp.linalg.cholesky(K + low * jnp.eye(n, dtype=x.dtype))), None, s)
+        return Preconditioner(_usable(factor(K + low * jnp.eye(n, dtype=x.dtype))), None, s)
     order = jnp.argsort(mask == 0.0, stable=True)  # data first, padding last
     rows = order[jnp.floor(jnp.arange(LANDMARKS) * (jnp.sum(mask) / LANDMARKS)).astype(int)]
     C = m[:, None] * tangent.gram(network.linearize(params, x[rows])[1])
     eye = jnp.eye(LANDMARKS, dtype=x.dtype)
-    inner = _usable(jnp.linalg.cholesky(C[rows] + JITTER * jnp.trace(C[rows]) / LANDMARKS * eye))
+    inner = _finite(jnp.linalg.cholesky(C[rows] + JITTER * jnp.trace(C[rows]) / LANDMARKS * eye))
     B = jax.scipy.linalg.solve_triangular(inner, C.T, lower=True).T
     return Preconditioner(_usable(jnp.linalg.cholesky(B.T @ B + low * eye)), B, s)
 
 
-def _usable(L: Array) -> Array:
-    """The factor, or the identity in place of one that rounding has broken."""
+def _usable(L: Array) -> Solver:
+    """Of the factor, or of the identity in place of one that rounding has broken."""
+    return Solver.of(_finite(L))
+
+
+def _finite(L: Array) -> Array:
     return jnp.where(jnp.isfinite(L[-1, -1]), L, jnp.eye(len(L), dtype=L.dtype))
 
 
@@ -95,7 +99,7 @@ def conjugate(tangent: Tangent, mask: Array, near: Preconditioner, s: Float[Arra
     """By preconditioned conjugate gradients with the products Jᵀv and Jv."""
 
     def product(v: Array) -> Array:
-        pulled = tangent.pull((mask * v).astype(near.L.dtype))
+        pulled = tangent.pull((mask * v).astype(near.inverse.L.dtype))
         return mask * tangent.push(pulled).astype(v.dtype) + s * v
 
     def solve(b: Array, tolerance: float) -> Solution:

@@ -106,7 +106,7 @@ class EmpiricalProcess:
         """Of `noise` and `output`, in standardized units."""
         return scale**2
 
-    def tune(self, data: Data, *, key: KeyArray) -> EmpiricalTuned:
+    def tune(self, data: Data, *, key: KeyArray, finite: bool = True) -> EmpiricalTuned:
         """Output scale and noise of largest posterior density, at parameters drawn with `key`."""
         shift, scale = standardization(data, self.standardize)
         chosen = evenly(data.n, self.tuning_points)

@@ -98,7 +98,7 @@ class Ensemble:
 
     def tune(self, data: Data, *, key: KeyArray) -> Any:
         """Depth, σ_W, σ_b and noise by marginal likelihood; those of a chain belong to the fit."""
-        return None if self.warm_start else self._process.tune(data, key=key)
+        return None if self.warm_start else self._process.tune(data, key=key, finite=True)
 
     def fit(self, data: Data, *, key: KeyArray, tuned: Any = None) -> Fit:
         """The members, trained on all of `data`."""
@@ -107,7 +107,7 @@ class Ensemble:
             starts = link.trained.params
         else:
             if tuned is None:
-                tuned = self._process.tune(data, key=key)
+                tuned = self._process.tune(data, key=key, finite=True)
             link, starts = self._trained(data, tuned, None, key)
         tuned, trained, realized = link
         shift, scale = standardization(data, self._process.standardize)
@@ -152,7 +152,7 @@ class Ensemble:
         for k in range(done + 1, n + 1):
             tuned = None if link is None else link.tuned
             if tuned is None or k & (k - 1) == 0:
-                tuned = self._process.tune(data.take(slice(k)), key=key)
+                tuned = self._process.tune(data.take(slice(k)), key=key, finite=True)
             same = link is not None and _depth(link.tuned) == _depth(tuned)
             starts = link.trained.params if link is not None and same else None
             link, _ = self._trained(data.take(slice(k)), tuned, starts, key)

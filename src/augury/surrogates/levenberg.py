@@ -107,21 +107,30 @@ class Problem(NamedTuple):
         return r @ r + self.lam * length
 
 
-def descend(problem: Problem, tolerance: Array, max_steps: Array, direct: bool) -> tuple[Array, State]:
-    """The loss and the state at the end; the state's gradient is relative to that at θ_0."""
-    start = _linearized(problem, None, direct)
-    unit = jnp.sum(problem.mask * start[0].diagonal()) / jnp.maximum(jnp.sum(problem.mask), 1.0)
+def descend(
+    problem: Problem, tolerance: Array, max_steps: Array, direct: bool, begin: Params | None = None
+) -> tuple[Array, State]:
+    """Loss and state at the end, from δ = `begin` or 0; the gradient is relative to that at θ_0."""
+    origin = _linearized(problem, None, direct and begin is None)
+    unit = jnp.sum(problem.mask * origin[0].diagonal()) / jnp.maximum(jnp.sum(problem.mask), 1.0)
     problem = problem._replace(lam=jnp.maximum(problem.lam, LEAST_LAM * unit))
     zero, none = jnp.zeros(()), jax.tree.map(jnp.zeros_like, problem.theta0)
-    scale = _gradient(problem, start, none, zero)
-    worst = start[2] @ start[2]
+    scale = _gradient(problem, origin, none, zero)
+    worst = origin[2] @ origin[2]
+    if begin is None:
+        start, delta, length, gradient = origin, none, zero, scale
+    else:
+        start, delta, length = _linearized(problem, begin, direct), begin, _squared(begin)
+        gradient = _gradient(problem, start, delta, length)
     finite = jnp.isfinite(scale) & jnp.isfinite(worst)
     outcome = jnp.where(
         finite, jnp.where(scale > 0.0, Outcome.RUNNING, Outcome.CONVERGED), Outcome.NOT_FINITE
     )
-    near = None if direct else _precondition(problem, none, start[0], problem.lam)
+    near = None if direct else _precondition(problem, delta, start[0], problem.lam)
     count = jnp.asarray(0)
-    first = State(none, *start, zero, scale, zero, jnp.asarray(2.0), count, outcome, near, count, worst)
+    first = State(
+        delta, *start, length, gradient, zero, jnp.asarray(2.0), count, outcome, near, count, worst
+    )
 
     def step(s: State) -> State:
         s, best, expected = _step(problem, s)

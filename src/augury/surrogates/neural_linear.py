@@ -92,7 +92,7 @@ class NeuralLinear:
 
     def tune(self, data: Data, *, key: KeyArray) -> Any:
         """The network's settings by the marginal likelihood of its process."""
-        return self._process.tune(data, key=key)
+        return self._process.tune(data, key=key, finite=True)
 
     def fit(self, data: Data, *, key: KeyArray, tuned: Any = None) -> Fit:
         """The posterior of a head on a network trained on all of `data`."""

@@ -115,7 +115,7 @@ class NeuralTangent:
 
     def tune(self, data: Data, *, key: KeyArray) -> NeuralTuned:
         """Depth, σ_W, σ_b and noise by the marginal likelihood of the limit."""
-        return NeuralTuned(self._process.tune(data, key=key), data.n)
+        return NeuralTuned(self._process.tune(data, key=key, finite=True), data.n)
 
     def fit(self, data: Data, *, key: KeyArray, tuned: NeuralTuned | None = None) -> Fit:
         """The network trained on all of `data`, and the posterior of its tangent features."""

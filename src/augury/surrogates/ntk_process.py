@@ -45,6 +45,7 @@ UPPER = np.log([10.0, 10.0, 1e3, 1.0])
 NOISY = 3.0  # where the second start of a search has its noise, in prior deviations
 FIRST_EVALUATIONS = 6  # from every start, before the best goes on
 MAX_EVALUATIONS = 40
+LARGEST_FINITE_BIAS = 1.0  # σ_b of networks that are trained
 SMALLEST_NOISE = 1e-12  # that a search sees, in standardized units
 
 
@@ -150,19 +151,25 @@ class NTKProcess:
         """Of `noise` and `output`, in standardized units."""
         return 1.0 if self.relative else scale**2
 
-    def tune(self, data: Data, *, key: KeyArray) -> NTKTuned:
-        """The settings of largest posterior density, from two starts for every depth."""
+    def tune(self, data: Data, *, key: KeyArray, finite: bool = False) -> NTKTuned:
+        """The settings of largest posterior density, from two starts for every depth.
+
+        For a `finite` network σ_b is at most 1: beyond, its kernel is a large constant with small
+        differences, which a network of some hundred units does not have right, and training fails.
+        """
         shift, scale = standardization(data, self.standardize)
         chosen = evenly(data.n, self.tuning_points)
         x, y = data.x[chosen], (data.y[chosen] - shift) / scale
         depths = DEPTHS if self.depth is None else (self.depth,)
+        bounds = {depth: self._bounds(depth, scale, data.dim, finite) for depth in depths}
         if len(x) == 0:
-            hyper = self._hyper(depths[0], np.zeros(4), scale, data.dim)
+            hyper = self._hyper(depths[0], np.zeros(4), bounds[depths[0]])
             return NTKTuned(hyper, 0.0, 0, True)
-        densities = [Density(self._shape(d), x, y, self._bounds(d, scale, data.dim)) for d in depths]
+        densities = [Density(self._shape(d), x, y, bounds[d]) for d in depths]
         with computing():
             end = best_of(densities, [np.zeros(4), np.array([0.0, 0.0, 0.0, NOISY])])
-        hyper = self._hyper(end.density.shape.depth, end.z, scale, data.dim)
+        depth = end.density.shape.depth
+        hyper = self._hyper(depth, end.z, bounds[depth])
         evaluations = sum(d.evaluations for d in densities)
         return NTKTuned(hyper, -end.loss, evaluations, end.converged)
 
@@ -217,9 +224,11 @@ class NTKProcess:
     def _shape(self, depth: int) -> Shape:
         return Shape(depth, self.activation, self.bias, self.centred, normalized=self.output is None)
 
-    def _bounds(self, depth: int, scale: float, dim: int) -> tuple[np.ndarray, np.ndarray]:
+    def _bounds(self, depth: int, scale: float, dim: int, finite: bool) -> tuple[np.ndarray, np.ndarray]:
         """Of z; a setting that the user fixed has equal ones, and so has σ_W of a ReLU network."""
         lower, upper = LOWER.copy(), UPPER.copy()
+        if finite:
+            upper[1] = np.log(LARGEST_FINITE_BIAS)
         weight_std = self.weight_std
         if weight_std == "1/m":
             weight_std = max(dim, 1) ** (0.5 / (depth + 1))
@@ -233,8 +242,8 @@ class NTKProcess:
                 lower[i] = upper[i] = np.log(value)
         return (lower - MEAN) / DEVIATION, (upper - MEAN) / DEVIATION
 
-    def _hyper(self, depth: int, z: np.ndarray, scale: float, dim: int) -> NTKHyper:
-        lower, upper = self._bounds(depth, scale, dim)
+    def _hyper(self, depth: int, z: np.ndarray, bounds: tuple[np.ndarray, np.ndarray]) -> NTKHyper:
+        lower, upper = bounds
         theta = MEAN + DEVIATION * np.clip(z, lower, upper)
         return NTKHyper(depth, *(float(value) for value in theta))
 

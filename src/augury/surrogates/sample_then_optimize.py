@@ -89,13 +89,13 @@ class SampleThenOptimize:
 
     def tune(self, data: Data, *, key: KeyArray) -> NTKTuned | EmpiricalTuned:
         """The settings by the marginal likelihood of the process."""
-        return self._process.tune(data, key=key)
+        return self._process.tune(data, key=key, finite=True)
 
     def fit(self, data: Data, *, key: KeyArray, tuned: NTKTuned | EmpiricalTuned | None = None) -> Fit:
         """What draws are made from; each is trained when it is drawn."""
         process: Any = self._process  # `tuned` is its own
         if tuned is None:
-            tuned = process.tune(data, key=key)
+            tuned = self.tune(data, key=key)
         limit = process.fit(data, key=key, tuned=tuned)
         shift, scale = standardization(data, process.standardize)
         network, output, noise = process.realize(

@@ -73,7 +73,7 @@ class TangentProcess:
 
     def tune(self, data: Data, *, key: KeyArray) -> Any:
         """The settings by the marginal likelihood of the process."""
-        return self._process.tune(data, key=key)
+        return self._process.tune(data, key=key, finite=True)
 
     def fit(self, data: Data, *, key: KeyArray, tuned: Any = None) -> Fit:
         """What draws are made from; with fixed features, the posterior itself."""
