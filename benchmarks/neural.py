@@ -87,7 +87,8 @@ def main() -> None:
     wanted: list[tuple[str, int, int, int, float | None]] = list(FIGURES)
     if options.figure6:
         wanted = [(name, n, 14, 1, None) for n in GROWTH for name in ("neural-bo", "gp-ts")]
-    results, rows = [], []
+    results: list[dict[str, Any]] = []
+    rows = []
     for name, observations, dimension, batch, limit in wanted:
         found = apart(name, observations, dimension, batch)
         case = {"algorithm": name, "observations": observations, "batch": batch}
