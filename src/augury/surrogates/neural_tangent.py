@@ -37,7 +37,10 @@ from augury.surrogates.process import Process, check_process, process_for
 from augury.surrogates.sample_then_optimize import described
 from augury.surrogates.tangent import Params, parameter_count
 from augury.surrogates.tangent_posterior import TangentPosterior, regress
-from augury.surrogates.training import Trained, train
+from augury.surrogates.training import TOLERANCE, Trained, train
+
+
+CONTINUED = 1e-2  # the tolerance of a training that goes on from one with nearly the same observations
 
 
 class NeuralTuned(NamedTuple):
@@ -56,12 +59,26 @@ class Kept(NamedTuple):
     posterior: Posterior
 
 
+class Beginning(NamedTuple):
+    """The training on the observations of the last tuning; it can be made anew from the data."""
+
+    recipe: tuple[Any, ...]
+    x: Float[np.ndarray, "capacity D"]
+    y: Float[np.ndarray, " capacity"]
+    trained: Trained
+
+    def of(self, first: Data) -> bool:
+        """Whether it was made with these observations."""
+        return np.array_equal(self.x, first.x) and np.array_equal(self.y, first.y)
+
+
 @dataclass(frozen=True)
 class NeuralTangent:
     """Mean by training, variance by tangent features; θ_0 is fixed by the study's seed.
 
     Between two tunings of the settings the values are standardized as at the last one, so that a new
-    observation adds one row to the factor of the n × n matrix.
+    observation adds one row to the factor of the n × n matrix, and the training goes on from the network
+    of the last tuning, itself trained from θ_0.
 
     Args:
         process: the network and its settings; None is a CNN for images and an MLP for everything else,
@@ -90,9 +107,10 @@ class NeuralTangent:
         one_of("covariance", self.covariance, ("exact", "diagonal"))
         one_of("draw", self.draw, ("function", "pointwise"))
         object.__setattr__(self, "_kept", None)
+        object.__setattr__(self, "_beginning", None)
 
     def __getstate__(self) -> dict[str, Any]:
-        return vars(self) | {"_kept": None}
+        return vars(self) | {"_kept": None, "_beginning": None}
 
     @property
     def capabilities(self) -> frozenset[Capability]:
@@ -125,13 +143,22 @@ class NeuralTangent:
         network, output, noise = self._process.realize(tuned.settings, scale, width=self.width)
         theta0 = network.init(fold(key, 0), data.dim)
         model = _Model(network, theta0, output, noise, np.asarray(shift), np.asarray(scale))
-        trained = model.train(data)
+        recipe = (tuned, np.asarray(jax.random.key_data(key)).tobytes())
+        trained = self._trained(model, data, recipe)
         with computing(single_thread=False):
-            recipe = (tuned, np.asarray(jax.random.key_data(key)).tobytes())
             posterior, status = self._posterior(model, data, recipe, model.last(trained))
         info = self._process.describe(tuned.settings, scale) | described(trained, 0)
         info |= {"parameters": parameter_count(theta0)}
         return Fit(Pointwise(posterior) if self.draw == "pointwise" else posterior, status, info)
+
+    def _trained(self, model: "_Model", data: Data, recipe: tuple[Any, ...]) -> Trained:
+        """On all of `data`, from where the training on those of the last tuning ended."""
+        tuned, first = recipe[0], data.take(slice(0, recipe[0].n))
+        known: Beginning | None = self._beginning  # type: ignore[attr-defined]
+        if known is None or known.recipe != recipe or not known.of(first):
+            known = Beginning(recipe, first.x, first.y, model.train(first))
+            object.__setattr__(self, "_beginning", known)
+        return known.trained if data.n == tuned.n else model.train(data, known.trained.params)
 
     def _posterior(
         self, model: "_Model", data: Data, recipe: tuple[Any, ...], theta: Params
@@ -192,11 +219,14 @@ class _Model(NamedTuple):
     shift: np.ndarray
     scale: np.ndarray
 
-    def train(self, data: Data) -> Trained:
+    def train(self, data: Data, begin: Params | None = None) -> Trained:
         """TrainNN: √output·h is fitted to the values, with λ = σ²/output."""
         y = np.where(data.mask, (data.y - self.shift) / self.scale, 0.0) / np.sqrt(self.output)
         lam = np.asarray(self.noise / self.output)
-        return train(self.network, stack([self.theta0]), data.x, data.mask, y[None], lam=lam)
+        starts, tolerance = stack([self.theta0]), TOLERANCE if begin is None else CONTINUED
+        return train(
+            self.network, starts, data.x, data.mask, y[None], lam=lam, begin=begin, tolerance=tolerance
+        )
 
     def last(self, trained: Trained) -> Params:
         """θ_t."""

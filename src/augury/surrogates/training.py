@@ -53,6 +53,7 @@ def train(
     *,
     lam: float | Array,
     offset: Float[Array, "B n"] | None = None,
+    begin: Params | None = None,
     tolerance: float = TOLERANCE,
     max_steps: int = MAX_STEPS,
 ) -> Trained:
@@ -66,10 +67,20 @@ def train(
         targets: y, for every network.
         lam: λ; below 1e-10 times the mean of K's diagonal it is raised to that, which interpolates.
         offset: fixed values that are added to the network's before the comparison with the targets.
+        begin: where the descent begins, stacked as `theta0`; None is θ_0 itself or, with many points,
+            where the training on every second of them ends: its steps cost a fraction, and what follows
+            ends lower.
         tolerance: the gradient's norm at which a network has converged, as a fraction of that at θ_0.
         max_steps: the most steps of a network.
     """
     started = time.perf_counter()
+    if begin is None and len(x) > LARGEST_LEVEL:
+        apart = None if offset is None else np.asarray(offset)[:, ::2]
+        half = np.asarray(x)[::2], np.asarray(mask)[::2], np.asarray(targets)[:, ::2]
+        coarse = train(
+            network, theta0, *half, lam=lam, offset=apart, tolerance=tolerance, max_steps=max_steps
+        )
+        begin = coarse.params
     x, mask = np.asarray(x, dtype=np.float64), np.asarray(mask, dtype=bool)
     goal = np.asarray(targets, dtype=np.float64)
     goal = np.where(mask, goal if offset is None else goal - np.asarray(offset), 0.0)
@@ -80,7 +91,8 @@ def train(
         problem = Problem(network, theta0, x, mask.astype(np.float64), goal, lam)
         limits = np.asarray(tolerance, dtype=np.float64), np.asarray(max_steps)
         side_by_side = _side_by_side(network, *goal.shape)
-        params, loss, state = to_numpy(_train(problem, *limits, single, method, side_by_side))
+        done = _train(problem, begin, *limits, single, method, side_by_side)
+        params, loss, state = to_numpy(done)
     outcomes = [Outcome(int(outcome)) for outcome in state.outcome]
     return Trained(
         params=params,
@@ -103,33 +115,33 @@ def _side_by_side(network: Network, batch: int, n: int) -> int:
     return int(np.clip(BATCH_MEMORY // each, 1, batch))
 
 
-def _by_levels(problem: Problem, tolerance: Array, max_steps: Array) -> tuple[Array, State]:
-    """From where the training on every second observation ends, if there are many of them.
-
-    Its steps cost a fraction, and it leaves the network where the full training ends lower.
-    """
-    n, begin = len(problem.x), None
-    if n > LARGEST_LEVEL:
-        half = problem._replace(x=problem.x[::2], mask=problem.mask[::2], target=problem.target[::2])
-        _, coarse = _by_levels(half, tolerance, max_steps)
-        begin = coarse.delta
-    return descend(problem, tolerance, max_steps, n <= LARGEST_MATRIX, begin)
-
-
 @eqx.filter_jit
 def _train(
-    problem: Problem, tolerance: Array, max_steps: Array, single: bool, method: str, side_by_side: int
+    problem: Problem,
+    begin: Params | None,
+    tolerance: Array,
+    max_steps: Array,
+    single: bool,
+    method: str,
+    side_by_side: int,
 ) -> tuple[Params, Array, State]:
     dtype = jnp.float32 if single else jnp.float64
     x = jnp.where(problem.mask[:, None] > 0.0, problem.x, problem.x[0])  # padding at a harmless point
     network, x = cast((problem.network, x), dtype)
 
-    def one(item: tuple[Params, Array]) -> tuple[Params, Array, State]:
-        theta0, target = item
+    def one(item: tuple[Params, Array, Params | None]) -> tuple[Params, Array, State]:
+        theta0, target, first = item
         own = Problem(network, cast(theta0, dtype), x, problem.mask, target, problem.lam)
-        loss, end = _by_levels(own, tolerance, max_steps)
+        delta = None if first is None else cast(_change(theta0, first), dtype)
+        loss, end = descend(own, tolerance, max_steps, method == "dual", delta)
         params = jax.tree.map(lambda a, b: a + b.astype(a.dtype), theta0, end.delta)
         return params, loss, end._replace(delta=None, tangent=None, K=None, near=None)  # type: ignore[arg-type]
 
-    stacked = (problem.theta0, problem.target)
+    stacked = (problem.theta0, problem.target, begin)
     return jax.lax.map(one, stacked, batch_size=None if side_by_side == 1 else side_by_side)
+
+
+def _change(theta0: Params, first: Params) -> Params:
+    """δ, or 0 if a training before has not ended at numbers."""
+    finite = jnp.all(jnp.stack([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(first)]))
+    return jax.tree.map(lambda a, b: jnp.where(finite, b - a, 0.0), theta0, first)
