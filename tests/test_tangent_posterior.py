@@ -7,6 +7,7 @@ import pytest
 from augury.core.data import Data
 from augury.core.keys import fold, root_key
 from augury.core.precision import computing, to_numpy
+from augury.surrogates import tangent_posterior
 from augury.surrogates.networks import MLP
 from augury.surrogates.tangent_posterior import regress
 
@@ -114,3 +115,18 @@ def test_padding_changes_nothing():
     np.testing.assert_allclose(wide.var(NEW), posterior.var(NEW), rtol=1e-8)
     draws = [p.sample(key=KEY, scale=0.0)(NEW) for p in (wide, posterior)]
     np.testing.assert_allclose(*draws, rtol=1e-10)
+
+
+def test_many_observations_are_factorized_in_place(monkeypatch):
+    x, y = observations(50)
+    plain = fit(x, y, CENTRE)
+    monkeypatch.setattr(tangent_posterior, "LARGEST_COMPILED", 32)
+    monkeypatch.setattr(tangent_posterior, "ROWS", 24)
+    placed = fit(x, y, CENTRE)
+    np.testing.assert_allclose(placed.mean(NEW), plain.mean(NEW), rtol=1e-8)
+    np.testing.assert_allclose(placed.joint(NEW)[1], plain.joint(NEW)[1], atol=1e-8)
+    np.testing.assert_allclose(placed.L_inverse, plain.L_inverse, atol=1e-8)
+    more = placed.condition(NEW[:2], np.array([9.0, 11.0]))
+    np.testing.assert_allclose(more.mean(NEW), plain.condition(NEW[:2], [9.0, 11.0]).mean(NEW), rtol=1e-8)
+    path = placed.sample(key=KEY)
+    np.testing.assert_allclose(path(NEW), plain.sample(key=KEY)(NEW), rtol=1e-6)

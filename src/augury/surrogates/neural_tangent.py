@@ -39,7 +39,6 @@ from augury.surrogates.tangent import Params, parameter_count
 from augury.surrogates.tangent_posterior import TangentPosterior, regress
 from augury.surrogates.training import TOLERANCE, Trained, train
 
-
 CONTINUED = 1e-2  # the tolerance of a training that goes on from one with nearly the same observations
 
 

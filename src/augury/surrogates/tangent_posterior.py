@@ -7,11 +7,14 @@ the empirical NTK. A mean or a draw is linear in the tangent features again: one
 one forward derivative per point, whatever the number of observations.
 """
 
+import operator
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
+from scipy.linalg import lapack
 
 from augury._types import Array
 from augury.core.data import Data, bucket, pad
@@ -23,6 +26,8 @@ from augury.surrogates.networks import Network
 from augury.surrogates.tangent import Blockwise, Params, Tangent
 from augury.surrogates.tangent_draw import standard_normal
 
+LARGEST_COMPILED = 4096  # rows up to which K, L and L⁻¹ are made side by side
+ROWS = 512  # of K at a time beyond
 JITTER = 1e-8  # times the mean variance at the observations, always on the diagonal
 
 
@@ -150,7 +155,6 @@ def _centre(p: TangentPosterior | TangentPath, x: Array) -> Array:
     return jnp.sqrt(p.output) * p.network(p.centre, x)
 
 
-@eqx.filter_jit
 def regress(
     network: Network,
     params: Params,
@@ -167,10 +171,84 @@ def regress(
 
     Without `residuals` the mean is m itself, for an m that was trained on the data.
     """
+    settings = network, params, centre, output, noise, data, shift, scale
+    if len(data.x) > LARGEST_COMPILED:
+        posterior = _regress_in_place(*settings, residuals)
+        if posterior is not None:
+            return posterior, jnp.zeros(())
+    return _regress(*settings, residuals)
+
+
+def _regress_in_place(
+    network: Network,
+    params: Params,
+    centre: Params | None,
+    output: Array,
+    noise: Array,
+    data: Data,
+    shift: Array,
+    scale: Array,
+    residuals: bool,
+) -> TangentPosterior | None:
+    """The same with one n × n matrix in memory, which becomes K, L and L⁻¹; None if K is singular."""
+    n, mask = len(data.x), np.asarray(data.mask)
+    small = Data.of(data.x[:1], data.y[:1], data.groups)  # a posterior of the right structure
+    posterior, _ = _regress(network, params, centre, output, noise, small, shift, scale, residuals)
+    tangent, residual = _observed(network, params, centre, output, data, shift, scale, residuals)
+    K = np.empty((n, n))
+    for start in range(0, n, ROWS):
+        rows = data.x[start : start + ROWS]
+        K[start : start + ROWS] = _rows_of_gram(network, params, output, rows, tangent)
+    K[~mask], K[:, ~mask] = 0.0, 0.0
+    diagonal = np.einsum("ii->i", K)
+    nugget = np.asarray(noise) + JITTER * diagonal[mask].mean()
+    diagonal += np.where(mask, nugget, 1.0)
+    upper, failed = lapack.dpotrf(K.T, lower=0, overwrite_a=1, clean=1)  # K.T is K in Fortran's order
+    if failed:
+        return None
+    inverse, _ = lapack.dtrtri(upper, lower=0, overwrite_c=1)
+    changed = (data.x, residual, mask, tangent, inverse.T, nugget)
+    fields = operator.attrgetter("x", "residual", "mask", "tangent", "L_inverse", "nugget")
+    return _with_weights(eqx.tree_at(fields, posterior, changed))
+
+
+@eqx.filter_jit
+def _rows_of_gram(network: Network, params: Params, output: Array, x: Array, tangent: Tangent) -> Array:
+    return output * network.linearize(params, x)[1].gram(tangent)
+
+
+@eqx.filter_jit
+def _observed(
+    network: Network,
+    params: Params,
+    centre: Params | None,
+    output: Array,
+    data: Data,
+    shift: Array,
+    scale: Array,
+    residuals: bool,
+) -> tuple[Tangent, Array]:
+    """The features at the observations, and what m leaves of the values."""
     x, mask = jnp.asarray(data.x), jnp.asarray(data.mask)
-    tangent = network.linearize(params, x)[1]
     mean = 0.0 if centre is None else jnp.sqrt(output) * network(centre, x)
     residual = jnp.where(mask & residuals, (data.y - shift) / scale - mean, 0.0)
+    return network.linearize(params, x)[1], residual
+
+
+@eqx.filter_jit
+def _regress(
+    network: Network,
+    params: Params,
+    centre: Params | None,
+    output: Array,
+    noise: Array,
+    data: Data,
+    shift: Array,
+    scale: Array,
+    residuals: bool,
+) -> tuple[TangentPosterior, Array]:
+    x, mask = jnp.asarray(data.x), jnp.asarray(data.mask)
+    tangent, residual = _observed(network, params, centre, output, data, shift, scale, residuals)
     K = output * jnp.where(mask[:, None] & mask[None, :], tangent.gram(tangent), 0.0)
     unit = jnp.where(mask, jnp.diagonal(K), 0.0).sum() / jnp.maximum(mask.sum(), 1)
     nugget = noise + JITTER * unit
