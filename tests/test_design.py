@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from augury import Algorithm, Float, Optimizer, Space, UnsupportedError
+from augury import Algorithm, Float, Optimizer, Pool, Space, UnsupportedError
 from augury.core.data import Data
 from augury.core.keys import root_key
 from augury.core.precision import computing
@@ -29,6 +29,7 @@ def test_greedy_networks_explore_five_points_per_parameter():
     assert (opt.initial.kind, opt.initial.count) == ("random", 10)
     assert Optimizer(BOX, "neural-greedy", seed=0, budget=100).initial.count == 7
     assert Optimizer(BOX, "neural-greedy", seed=0, initial=3).initial.count == 3
+    assert Optimizer(Pool(np.random.default_rng(0).random((50, 90))), "neural-greedy").initial.count == 20
     with pytest.raises(UnsupportedError, match="exploration"):
         Algorithm("gp", "ei", exploration=0)
 

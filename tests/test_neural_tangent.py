@@ -1,6 +1,7 @@
 """neural-bo, neural-ucb, neural-ts: exact variances, draws that are functions, rows appended."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -8,7 +9,15 @@ from augury import Algorithm, Float, Optimizer, Pool, Space, UnsupportedError
 from augury.core.data import Data
 from augury.core.keys import fold, root_key
 from augury.core.precision import computing
-from augury.surrogates import Capability, NeuralTangent, NTKProcess
+from augury.surrogates import (
+    CNN,
+    Capability,
+    EmpiricalProcess,
+    Ensemble,
+    NeuralTangent,
+    NTKProcess,
+    TangentProcess,
+)
 from augury.surrogates.networks import stack
 from augury.surrogates.training import train
 
@@ -52,7 +61,7 @@ def test_the_variance_is_that_of_the_p_by_p_inverse(process, features):
     realized, theta0, theta = network_of(model, data)
     at = theta0 if features == "initial" else theta
     G, g = gradients(realized.network, at, x), gradients(realized.network, at, NEW)
-    lam = float(posterior.nugget / realized.output)  # λ, and a jitter of 1e-8
+    lam = float(realized.noise / realized.output) + 1e-8 * (G**2).sum(1).mean()  # λ, and a little jitter
     U = lam * np.eye(G.shape[1]) + G.T @ G
     expected = float(realized.output) * lam * np.einsum("ij,ji->i", g, np.linalg.solve(U, g.T))
     np.testing.assert_allclose(posterior.var(NEW), expected, rtol=1e-8)
@@ -147,3 +156,44 @@ def test_a_study_goes_on_after_it_is_restored(covariance):
     assert opt.ask().params == again.ask().params
     assert {"training", "parameters", "noise"} <= set(opt.trials[-1].info["fit"])
     assert opt.recommend().params == again.recommend().params
+
+
+def from_origin(params, z):
+    """A network that is not a number at x = 0, where no observation is."""
+    h = (z + 1.0) @ params["w"]
+    return (h / jnp.linalg.norm(h)) @ params["v"]
+
+
+def two_arrays(key):
+    a, b = jax.random.split(key)
+    return {"w": jax.random.normal(a, (2, 8)), "v": jax.random.normal(b, (8,))}
+
+
+@pytest.mark.parametrize("surrogate", [NeuralTangent, TangentProcess])
+def test_padding_does_not_reach_the_model(surrogate):
+    model = surrogate(EmpiricalProcess((two_arrays, from_origin)))
+    opt = Optimizer(
+        Space(x=Float(0.0, 1.0), y=Float(0.0, 1.0)), Algorithm(model, "thompson"), seed=3, initial=1
+    )
+    for x, y in 0.2 + 0.7 * np.random.default_rng(0).random((6, 2)):
+        opt.tell({"x": x, "y": y}, (x - 0.3) ** 2 + (y - 0.4) ** 2)
+    info = opt.ask().info
+    assert all(np.isfinite(info[key]) for key in ("mean", "std", "score"))
+
+
+def test_images_are_scored_a_few_at_a_time():
+    network = CNN((6, 6, 1), channels=(4,), pool=2, width=8)
+    data = Data.of(np.random.default_rng(0).random((5, 36)), np.arange(5.0))
+    rows = network.rows_at_once
+    for options in ({"covariance": "diagonal"}, {"draw": "pointwise"}, {}):
+        model = NeuralTangent(EmpiricalProcess(network, noise=0.01), **options)
+        posterior = model.fit(data, key=KEY).posterior
+        assert posterior.rows_at_once == posterior.sample(key=KEY).rows_at_once == rows
+    ensemble = Ensemble(EmpiricalProcess(network, noise=0.01), members=2).fit(data, key=KEY).posterior
+    assert ensemble.sample(key=KEY).rows_at_once == rows  # one member
+    assert ensemble.rows_at_once == ensemble.sample(key=KEY, scale=2.0).rows_at_once == rows // 2
+
+
+def test_a_diagonal_needs_noise():
+    with pytest.raises(UnsupportedError, match="noise"):
+        NeuralTangent(NTKProcess(noise=0.0), covariance="diagonal")

@@ -7,6 +7,7 @@ from augury import Algorithm, Float, Optimizer, Pool, Space, UnsupportedError
 from augury.core.data import Data
 from augury.core.keys import fold, root_key
 from augury.core.precision import computing
+from augury.policies import InformationGain, Thompson
 from augury.surrogates import Capability, NTKProcess, SampleThenOptimize
 from augury.surrogates.ntk import NTK
 from augury.surrogates.sample_then_optimize import NetworkPath
@@ -183,3 +184,22 @@ def test_wider_networks_are_closer_to_the_draw_of_the_limit():
         return float(np.sqrt(np.mean(errors)))
 
     assert error(4096) < 0.5 * error(256)
+
+
+def test_a_theoretical_schedule_and_one_without_a_meaning():
+    space = Space(x=Float(0.0, 1.0), y=Float(0.0, 1.0))
+    surrogate = SampleThenOptimize(NTKProcess(depth=1), width=16)
+
+    def asked(beta):
+        opt = Optimizer(space, Algorithm(surrogate, Thompson(beta)), seed=1, initial=1)
+        for x in (0.2, 0.5, 0.9):
+            opt.tell({"x": x, "y": 1.0 - x}, x**2)
+        return opt.ask().info["beta"]
+
+    assert asked(InformationGain(c=2.0)) > 1.0
+    for bad in (lambda t, posterior: float("nan"), lambda t, posterior: -1.0, 0.0):
+        with pytest.raises(UnsupportedError, match="β"):
+            asked(bad)
+    for name in ("correction", "penalty", "perturb_targets"):
+        with pytest.raises(UnsupportedError, match=name):
+            SampleThenOptimize(**{name: "no"})

@@ -215,3 +215,26 @@ def test_nothing_to_learn_takes_no_step():
     with computing():
         met = np.asarray(jax.vmap(lambda p: SMOOTH(p, jnp.asarray(x)))(theta0))
     assert fit(SMOOTH, theta0, x, met, lam=1e-6).misfit.max() < 1e-20
+
+
+@jax.custom_jvp
+def flipped(z):
+    return z
+
+
+flipped.defjvp(lambda primals, tangents: (primals[0], -tangents[0]))
+
+
+@pytest.mark.parametrize("lam", [1e-4, 1e-2])
+def test_a_network_that_never_moves_has_not_converged(lam):
+    # its derivative points the wrong way, so that every step is refused
+    def draw(key):
+        return {"w": jax.random.normal(key, (2, 16))}
+
+    network = UserNetwork(draw, lambda p, x: flipped(jnp.tanh(x @ p["w"]).sum() / 4.0))
+    x = np.random.default_rng(0).random((8, 2))
+    y = np.random.default_rng(1).standard_normal((1, 8))
+    start = stack([network.init(root_key(0), 2)])
+    ended = train(network, start, x, np.ones(8, dtype=bool), y, lam=lam)
+    assert not ended.converged[0]
+    assert "No step" in ended.reasons[0]

@@ -39,6 +39,13 @@ def check_count(name: str, value: int | None) -> int | None:
     return int(value)
 
 
+def need_count(name: str, value: int) -> int:
+    """A whole number of at least 1."""
+    if check_count(name, value) is None:
+        raise UnsupportedError(f"{name} must be a whole number of at least 1; got None. Use 1 or more.")
+    return int(value)
+
+
 def check_real(name: str, value: Any) -> None:
     """Refuse what is not one real number; NaN is left to the caller's own bounds."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):

@@ -48,7 +48,8 @@ def parse_initial(
     if initial is None:
         parameters = space.dim if isinstance(space, Pool) else space.free
         if exploration is not None:
-            return InitialDesign("random", explored(exploration * parameters, budget))
+            points = explored(exploration * parameters, budget)
+            return InitialDesign("random", min(points, 20) if isinstance(space, Pool) else points)
         count = min(max(2 * parameters + 2, 5), 20)
         if budget is not None:
             count = min(count, max(1, budget // 3))

@@ -14,7 +14,7 @@ from augury._types import Array
 from augury.core.keys import KeyArray, fold
 from augury.core.score import Score
 from augury.policies.base import Candidates, Chosen, Maximize, Picks
-from augury.policies.schedules import Schedule, as_schedule
+from augury.policies.schedules import Schedule, as_schedule, beta_at
 from augury.surrogates.base import Capability, Path, Posterior
 
 
@@ -100,7 +100,7 @@ class Thompson:
         keys: Sequence[KeyArray],
     ) -> Picks:
         """One draw and one point per key."""
-        beta = as_schedule(self.beta)(t, posterior)
+        beta = beta_at(self.beta, t, posterior)
         plain = self.eta is None
         draws = posterior.draws(keys=[fold(key, 0) for key in keys], scale=beta if plain else 1.0)
         points: list[Chosen] = []

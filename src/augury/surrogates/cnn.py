@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from augury._checks import check_count, one_of
+from augury._checks import need_count, one_of
 from augury._errors import DataError, UnsupportedError
 from augury._types import Array
 from augury.core.keys import KeyArray, generator
@@ -85,22 +85,22 @@ class CNN(Network):
 
     def __check_init__(self) -> None:
         check_dense(self)
-        check_count("kernel", self.kernel)
-        check_count("pool", self.pool)
+        need_count("kernel", self.kernel)
+        need_count("pool", self.pool)
         if not isinstance(self.channels, tuple) or not self.channels:
             raise UnsupportedError(
                 f"channels must be a tuple with one number per convolution; got {self.channels!r}. "
                 "Use (64,) for one convolution."
             )
         for count in self.channels:
-            check_count("channels", count)
+            need_count("channels", count)
         if not isinstance(self.image, tuple) or len(self.image) != 3:
             raise UnsupportedError(
                 f"image must be (height, width, channels); got {self.image!r}. "
                 "Use (28, 28, 1) for grey images of 28 × 28 pixels."
             )
         for side in self.image:
-            check_count("image", side)
+            need_count("image", side)
         if self.kernel % 2 == 0:
             raise UnsupportedError(f"kernel must be odd; got {self.kernel}. Use 3 or 5.")
         one_of("pooling", self.pooling, ("max", "average"))

@@ -39,6 +39,11 @@ class DiagonalPosterior(Posterior):
     shift: Float[Array, ""]
     scale: Float[Array, ""]
 
+    @property
+    def rows_at_once(self) -> int | None:
+        """Those of the network."""
+        return self.network.rows_at_once
+
     @public
     def mean(self, x: Float[Array, "*n D"]) -> Float[Array, "*n"]:
         """μ(x) = √output·h(x; θ_t)."""

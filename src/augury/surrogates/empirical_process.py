@@ -17,7 +17,7 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Float
 
-from augury._checks import check_count, check_real
+from augury._checks import check_real, need_count
 from augury._errors import UnsupportedError
 from augury._types import Array
 from augury.core.data import Data, bucket
@@ -72,7 +72,7 @@ class EmpiricalProcess:
         standardize: bool = True,
         tuning_points: int = 256,
     ) -> None:
-        check_count("tuning_points", tuning_points)
+        need_count("tuning_points", tuning_points)
         for name, value, zero in (("noise", noise, True), ("output", output, False)):
             if value is None:
                 continue

@@ -22,13 +22,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
-from augury._checks import check_count
+from augury._checks import need_count
 from augury._errors import UnsupportedError
 from augury._types import Array
 from augury.core.data import Data, bucket, pad
 from augury.core.keys import KeyArray, fold, generator
 from augury.core.precision import public
 from augury.surrogates.base import Capability, Fit, Path, Posterior, new_observations
+from augury.surrogates.empirical_process import EmpiricalProcess, check_output_bias
 from augury.surrogates.gp import fit_status, standardization
 from augury.surrogates.networks import MLP, Network, stack
 from augury.surrogates.ntk_process import NTKProcess, NTKTuned, Realized
@@ -80,7 +81,9 @@ class Ensemble:
     def __post_init__(self) -> None:
         check_process(self.process)
         MLP(1, self.width)  # its checks
-        check_count("members", self.members)
+        need_count("members", self.members)
+        if isinstance(self.process, EmpiricalProcess) and self.zero_output_bias:
+            check_output_bias(self.process.network)
         for name in ("penalty", "warm_start", "zero_output_bias"):
             if not isinstance(getattr(self, name), bool):
                 raise UnsupportedError(
@@ -209,6 +212,12 @@ class EnsemblePosterior(Posterior):
         """What a network's value is multiplied with."""
         return self.scale * self.output**0.5
 
+    @property
+    def rows_at_once(self) -> int | None:
+        """Those of the network, shared by the members."""
+        rows = self.network.rows_at_once
+        return None if rows is None else max(1, rows // self.model.members)
+
     @public
     def members(self, x: Float[Array, "*n D"]) -> Float[Array, "..."]:
         """The value of every member, one row for each."""
@@ -268,6 +277,11 @@ class MemberPath(Path):
     posterior: EnsemblePosterior
     number: Array
     scale: Float[Array, ""]
+
+    @property
+    def rows_at_once(self) -> int | None:
+        """Those of the ensemble, whose mean is needed too."""
+        return self.posterior.rows_at_once
 
     @public
     def __call__(self, x: Float[Array, "*n D"]) -> Float[Array, "*n"]:

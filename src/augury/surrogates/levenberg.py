@@ -47,6 +47,7 @@ WINDOW, SETTLED = (
     10.0,
 )  # steps that together lower the loss by less than that many tolerances are the last
 LEAST_LAM = 1e-10  # the smallest λ, as a fraction of the mean of K's diagonal at θ_0
+STEEP = 0.5  # a gradient, as a fraction of that at θ_0, at which no loss has settled
 SMALLEST_RATIO = 1e-4  # of actual and expected decrease, for a step to be taken
 LINEAR = 0.9  # the ratio above which steps need no damping
 INEXACT, ROUGH = 1e-2, 1e-1  # tolerances of conjugate gradients, for a step and for its correction
@@ -156,7 +157,8 @@ def descend(
         outcome = jnp.select(
             [
                 (kept.gradient <= tolerance * scale) & little,
-                kept.mu > LARGEST_DAMPING * unit,
+                (kept.mu > LARGEST_DAMPING * unit)
+                | (look & (now >= s.mark) & (kept.gradient > STEEP * scale)),
                 look & (now > (1.0 - SETTLED * tolerance) * s.mark),
                 steps >= max_steps,
             ],

@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.random import Generator
 
-from augury._checks import check_count, one_of
+from augury._checks import need_count, one_of
 from augury._errors import UnsupportedError
 from augury._types import Array
 from augury.core.keys import KeyArray, generator
@@ -103,7 +103,7 @@ class MLP(Network):
 
     def init(self, key: KeyArray, dim: int) -> tuple[Layer, ...]:
         """Independent N(0, 1) numbers."""
-        check_count("dim", dim)
+        need_count("dim", dim)
         return draw_dense(self, dim, generator(key))
 
     def __call__(self, params: tuple[Layer, ...], x: Float[Array, "*n D"]) -> Float[Array, "*n"]:
@@ -139,8 +139,8 @@ class DenseNetwork(Protocol):
 
 def check_dense(network: DenseNetwork) -> None:
     """Refuse fields without a meaning."""
-    check_count("depth", network.depth)
-    check_count("width", network.width)
+    need_count("depth", network.depth)
+    need_count("width", network.width)
     one_of("activation", network.activation, tuple(ACTIVATIONS))
     for name in ("weight_std", "bias_std"):
         value, least = getattr(network, name), name == "weight_std"

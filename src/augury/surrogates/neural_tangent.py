@@ -105,6 +105,11 @@ class NeuralTangent:
         one_of("features", self.features, ("initial", "current"))
         one_of("covariance", self.covariance, ("exact", "diagonal"))
         one_of("draw", self.draw, ("function", "pointwise"))
+        if self.covariance == "diagonal" and self.process is not None and self.process.noise == 0.0:
+            raise UnsupportedError(
+                'covariance="diagonal" must have noise, since U begins as λI; got noise=0. '
+                "Give a small one, such as 1e-6."
+            )
         object.__setattr__(self, "_kept", None)
         object.__setattr__(self, "_beginning", None)
 
@@ -172,8 +177,9 @@ class NeuralTangent:
         if known is None:
             first = data.take(slice(0, recipe[0].n))
             known, jitter = to_numpy(model.regress(first, model.theta0))
-            if float(jitter) > 0.0 or not np.isfinite(known.L_inverse).all():
-                return replace(known, centre=theta), _status(known, jitter)  # nothing is built on it
+            if _status(known, jitter) is not Status.OK:  # nothing is built on it
+                known, jitter = to_numpy(model.regress(data, model.theta0))
+                return replace(known, centre=theta), _status(known, jitter)
         n = int(np.sum(known.mask))
         known = known.condition(data.x[n : data.n])
         self._keep(recipe, data, known)
@@ -240,7 +246,9 @@ class _Model(NamedTuple):
 
 
 def _status(posterior: TangentPosterior, jitter: Any) -> Status:
-    return fit_status(np.diagonal(posterior.L_inverse), float(posterior.scale), jitter)
+    solution = np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(posterior.weights)])
+    whole = np.append(solution, np.diagonal(posterior.L_inverse))
+    return fit_status(whole, float(posterior.scale), jitter)
 
 
 class Pointwise(Posterior):
@@ -251,6 +259,11 @@ class Pointwise(Posterior):
 
     def __init__(self, inner: TangentPosterior | DiagonalPosterior) -> None:
         self.inner, self.x = inner, inner.x
+
+    @property
+    def rows_at_once(self) -> int | None:
+        """Those of the network."""
+        return self.inner.rows_at_once
 
     def sample(self, *, key: KeyArray, scale: float = 1.0) -> "PointwisePath":
         """N(μ(x), scale²σ²(x)) at every point, whatever its value is at another."""
@@ -294,6 +307,11 @@ class PointwisePath(Path):
     posterior: TangentPosterior | DiagonalPosterior
     key: UInt32[Array, " 2"]
     scale: Float[Array, ""]
+
+    @property
+    def rows_at_once(self) -> int | None:
+        """Those of the network."""
+        return self.posterior.rows_at_once
 
     @public
     def __call__(self, x: Float[Array, "*n D"]) -> Float[Array, "*n"]:

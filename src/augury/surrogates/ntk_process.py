@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
-from augury._checks import check_count, check_real, one_of
+from augury._checks import check_count, check_real, need_count, one_of
 from augury._errors import UnsupportedError
 from augury._types import Array
 from augury.core.data import Data, bucket, pad
@@ -128,8 +128,8 @@ class NTKProcess:
 
     def __post_init__(self) -> None:
         check_count("depth", self.depth)
-        check_count("width", self.width)
-        check_count("tuning_points", self.tuning_points)
+        need_count("width", self.width)
+        need_count("tuning_points", self.tuning_points)
         one_of("activation", self.activation, tuple(DUALS))
         for name in ("weight_std", "bias_std", "noise", "output"):
             value = getattr(self, name)

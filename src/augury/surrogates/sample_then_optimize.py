@@ -29,6 +29,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from augury._checks import check_count
+from augury._errors import UnsupportedError
 from augury._types import Array
 from augury.core.data import Data
 from augury.core.keys import KeyArray, fold, generator
@@ -80,6 +81,11 @@ class SampleThenOptimize:
     def __post_init__(self) -> None:
         check_process(self.process)
         check_count("width", self.width)
+        for name in ("correction", "perturb_targets", "penalty", "zero_output_bias"):
+            if not isinstance(getattr(self, name), bool):
+                raise UnsupportedError(
+                    f"{name} must be True or False; got {getattr(self, name)!r}. Use one of them."
+                )
         if isinstance(self.process, EmpiricalProcess) and self.zero_output_bias:
             check_output_bias(self.process.network)
 
@@ -109,6 +115,7 @@ class SampleThenOptimize:
             network=network, x=data.x, y=y, mask=data.mask, output=output, noise=noise,
             shift=np.asarray(shift), scale=np.asarray(scale), correction=self.correction,
             perturb_targets=self.perturb_targets, penalty=self.penalty,
+            gain=np.asarray(limit.posterior.information_gain()),
         )  # fmt: skip
         return Fit(posterior, limit.status, limit.info, belief=limit.posterior)
 
@@ -143,9 +150,14 @@ class TrainedDraws(Posterior):
     noise: Float[Array, ""]
     shift: Float[Array, ""]
     scale: Float[Array, ""]
+    gain: Float[Array, ""]  # the information that the data have given about the limit
     correction: bool = eqx.field(static=True)
     perturb_targets: bool = eqx.field(static=True)
     penalty: bool = eqx.field(static=True)
+
+    def information_gain(self) -> float:
+        """That of the limit."""
+        return float(self.gain)
 
     def sample(self, *, key: KeyArray, scale: float = 1.0) -> "NetworkPath":
         """One trained network."""
@@ -156,6 +168,11 @@ class TrainedDraws(Posterior):
 
         With s = β√output the loss is s²(‖(y + ε)/s − f̃‖² + (σ²/output)‖θ − θ_0‖²).
         """
+        if not scale > 0.0:
+            raise UnsupportedError(
+                f"networks that are trained as draws must have β > 0; got {scale}. "
+                "Use a small one for draws close to the mean."
+            )
         dim, total = self.x.shape[1], scale * float(np.sqrt(self.output))
         starts = stack([self.network.init(fold(key, 0), dim) for key in keys])
         targets = np.stack([self._targets(fold(key, 1), scale) for key in keys]) / total

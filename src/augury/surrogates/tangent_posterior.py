@@ -212,6 +212,11 @@ def _regress_in_place(
     return _with_weights(eqx.tree_at(fields, posterior, changed))
 
 
+def at_data(x: Array, mask: Array) -> Array:
+    """The rows, those of the padding at the first point: at 0 a user's network may be infinite."""
+    return jnp.where(jnp.asarray(mask)[:, None], x, x[0])
+
+
 @eqx.filter_jit
 def _rows_of_gram(network: Network, params: Params, output: Array, x: Array, tangent: Tangent) -> Array:
     return output * network.linearize(params, x)[1].gram(tangent)
@@ -229,7 +234,7 @@ def _observed(
     residuals: bool,
 ) -> tuple[Tangent, Array]:
     """The features at the observations, and what m leaves of the values."""
-    x, mask = jnp.asarray(data.x), jnp.asarray(data.mask)
+    x, mask = at_data(data.x, data.mask), jnp.asarray(data.mask)
     mean = 0.0 if centre is None else jnp.sqrt(output) * network(centre, x)
     residual = jnp.where(mask & residuals, (data.y - shift) / scale - mean, 0.0)
     return network.linearize(params, x)[1], residual
@@ -300,7 +305,7 @@ def _grow(posterior: TangentPosterior, capacity: int) -> TangentPosterior:
 
 @eqx.filter_jit
 def _featured(p: TangentPosterior) -> TangentPosterior:
-    return eqx.tree_at(lambda q: q.tangent, p, p.network.linearize(p.params, p.x)[1])
+    return eqx.tree_at(lambda q: q.tangent, p, p.network.linearize(p.params, at_data(p.x, p.mask))[1])
 
 
 @eqx.filter_jit

@@ -84,7 +84,8 @@ class TangentProcess:
         model = Linear(network, output, noise, data, np.asarray(shift), np.asarray(scale))
         if self.redraw:
             limit = self._process.fit(data, key=key, tuned=tuned)
-            posterior = LinearDraws(x=data.x, model=model)
+            gain = np.asarray(limit.posterior.information_gain())
+            posterior = LinearDraws(x=data.x, model=model, gain=gain)
             return Fit(posterior, limit.status, limit.info, belief=limit.posterior)
         exact, jitter = model.posterior(network.init(fold(key, 2), data.dim))
         status = fit_status(np.diagonal(exact.L_inverse), scale, float(jitter))
@@ -113,6 +114,16 @@ class LinearDraws(Posterior):
 
     model: Linear
     x: Float[Array, "capacity D"]
+    gain: Float[Array, ""]  # the information that the data have given about the limit
+
+    @property
+    def rows_at_once(self) -> int | None:
+        """Those of the network."""
+        return self.model.network.rows_at_once
+
+    def information_gain(self) -> float:
+        """That of the limit."""
+        return float(self.gain)
 
     def sample(self, *, key: KeyArray, scale: float = 1.0) -> TangentPath:
         """θ_0' and θ_0 from the key, and the least-squares solution."""

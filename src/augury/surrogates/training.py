@@ -23,7 +23,7 @@ from augury.surrogates.tangent import MEMORY, Params, cast
 
 TOLERANCE = 1e-3  # of the gradient's norm, as a fraction of what it was at θ_0
 MAX_STEPS = 100
-LARGEST_LEVEL = 1024  # rows beyond which half of them come first
+LARGEST_LEVEL = 2048  # rows beyond which half of them come first
 LARGEST_MATRIX = 2048  # rows up to which K is formed and factorized at every step
 SINGLE_LAM = 1e-5  # the smallest λ for which products are computed in float32
 SINGLE_TOLERANCE = 1e-4  # and the smallest tolerance
