@@ -183,6 +183,24 @@ comparable = true
 """
 
 
+def test_a_claim_may_be_carried_over_to_something(tmp_path):
+    for value, meant in (("true", "Augury's own model"), ("false", ""), ('"B = 4"', "B = 4")):
+        text = TEXT + CLAIM + f"carried_over = {value}\n"
+        (claim,) = read_experiment(write(tmp_path, text)).claims
+        assert claim.carried_over == meant
+
+
+def test_quick_claims_are_about_what_the_quick_variant_runs(tmp_path):
+    several = CLAIM.replace('"later"', '["later", "random"]')
+    elsewhere = CLAIM.replace('"later"', '"random"').replace('"branin"', '"hartmann-6"')
+    text = TEXT.replace("[quick]", '[quick]\nmethods = ["ucb", "random"]')
+    text += '[[methods]]\nname = "random"\nalgorithm = "random"\n'
+    text += several + CLAIM + elsewhere
+    assert len(read_experiment(write(tmp_path, text)).claims) == 3
+    (claim,) = read_experiment(write(tmp_path, text), quick=True).claims
+    assert claim.than == ("random",)
+
+
 def test_claims_are_read(tmp_path):
     (claim,) = read_experiment(write(tmp_path, TEXT + CLAIM)).claims
     assert (claim.better, claim.than, claim.problems) == ("ucb", ("later",), ("branin",))
@@ -201,6 +219,7 @@ def test_claims_are_read(tmp_path):
         ('"later"', '["later", "never"]', "be about methods of the file; got never"),
         ('["branin"]', '["levy-5"]', "be about problems of the file; got levy-5"),
         ('"cumulative regret"', '"luck"', r"claims\[1\] measure must be one of .*; got 'luck'"),
+        ("comparable = true", "carried_over = 1", "carried_over must be true, false or a text; got 1"),
     ],
 )
 def test_wrong_claims_get_a_sentence(tmp_path, old, new, sentence):

@@ -14,7 +14,7 @@ from augury.bench.report.gathering import build_report
 from augury.bench.report.rank_diagram import rank_diagram
 from augury.bench.report.svg import POINTS, Scale, draw, log_ticks, styles, ticks
 from augury.cli import main
-from made_up import experiment, method, record
+from made_up import TASK, experiment, method, record
 
 A = [[9.0, 8.0, 3.0, 4.0, 1.0], [9.0, 7.0, 2.0, 2.0, 2.0], [9.0, 6.0, 5.0, 3.0, 0.5]]
 B = [[9.0, 8.0, 6.0, 6.0, 6.0], [9.0, 7.0, 6.0, 6.0, 5.0], [9.0, 6.0, 7.0, 7.0, 7.0]]
@@ -195,13 +195,69 @@ def test_claims_about_seconds_and_without_results():
         {**item, "seconds": [s + 0.001 * item["seed"] for s in seconds["seconds"]]}
         for item in runs("good", B)
     ]
-    claim = Claim("fast", "good", ("random", "later"), "seconds", carried_over=True)
+    claim = Claim("fast", "good", ("random", "later"), "seconds", carried_over="Augury's own model")
     report = build_report(
         experiment("good", "random", "later", claims=(claim,)), records + runs("random", B)
     )
     assert [judged.verdict for judged in report.claims[0].judged] == ["holds", "no results yet"]
     assert "Carried over to Augury's own model: fast." in report.sentences[-1]
-    assert "takes less time in 1; 1 more have no results yet." in report.sentences[-1]
+    assert "takes less time in 1; 1 more has no results yet." in report.sentences[-1]
+
+
+def test_a_claim_names_tasks_by_their_labels_or_by_their_problem():
+    shifted = Task("branin", 2, 3, wrap=({"name": "shifted"},))
+    noisy = Task("levy-5", 2, 3, wrap=({"name": "noisy"},))
+    tasks = (TASK, shifted, noisy)
+
+    def about(*problems):
+        return [t.label for t in Claim("", "good", ("random",), "seconds", problems).tasks(tasks)]
+
+    assert about() == ["branin", "branin+shifted", "levy-5+noisy"]
+    assert about("branin") == ["branin"]  # not its shifted twin
+    assert about("branin+shifted", "levy-5") == ["branin+shifted", "levy-5+noisy"]
+
+
+def test_a_claim_carried_over_to_other_problems_says_so():
+    claim = Claim("good is best", "good", ("random",), "simple regret", carried_over="shifted functions")
+    report = build_report(experiment("good", "random", claims=(claim,)), runs("good", A))
+    assert report.sentences[-1].startswith(
+        "Carried over to shifted functions: good is best. There are no"
+    )
+
+
+def test_claims_about_memory_and_from_one_run():
+    claim = Claim("good is small", "good", ("random",), "memory")
+    compared = experiment("good", "random", claims=(claim,))
+    small = [{**item, "peak_mib": 50 + item["seed"] ** 2} for item in runs("good", B)]
+    report = build_report(compared, small + runs("random", B))
+    assert report.claims[0].judged[0].verdict == "holds"
+    assert report.claims[0].judged[0].ratio == pytest.approx((155 / 3) / 101)
+    assert "`good` needs less in 1." in report.sentences[-1]
+    once = build_report(compared, small[:1] + runs("random", B))
+    assert once.claims[0].judged[0].verdict == "too few runs"
+    assert once.claims[0].judged[0].ratio == pytest.approx(0.5)
+    assert once.sentences[-1].endswith("There are too few runs to test it.")
+    assert "too few runs, 0.50×" in markdown.page([once])
+
+
+def test_a_quick_report_says_how_small_it_is_and_who_judges_the_claims():
+    claim = Claim("good beats random", "good", ("random",), "cumulative regret")
+    other = Claim("good beats later", "good", ("later",), "cumulative regret")
+    small = experiment("good", "random", claims=(claim,))
+    tasks = (Task("branin", 2, 30), Task("levy-5", 2, 50))
+    whole = experiment("good", "random", "later", tasks=tasks, repeats=20, claims=(claim, other))
+    report = build_report(small, runs("good", A) + runs("random", B), whole)
+    size = "3 of 20 repeats, 3 of 30 iterations, 1 of 2 problems and 2 of 3 methods"
+    assert report.sentences[0] == (
+        f"This is the quick variant: {size}. What follows is about these short runs; with 3 repeats only "
+        "large differences can be told apart. 1 of 2 claims of the paper are about what is left out."
+    )
+    assert ("Variant", f"quick, {size}") in report.facts
+    assert "The quick runs here agree" in report.sentences[-1]
+    for page in (markdown.page([report]), html.page([report])):
+        assert "All are quick variants" in page
+        assert "The quick runs here agree" in page
+    assert "quick" not in markdown.page([build_report(small, runs("good", A))])
 
 
 def test_published_numbers_stand_beside_ours():

@@ -4,7 +4,7 @@ import functools
 import hashlib
 import itertools
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -12,8 +12,8 @@ Metric = Literal["cumulative regret", "simple regret", "best value", "detection 
 METRICS = ("cumulative regret", "simple regret", "best value", "detection rate")
 Pick = Literal["best at the end", "cumulative regret over the last half"]
 PICKS = ("best at the end", "cumulative regret over the last half")
-Measure = Literal["cumulative regret", "simple regret", "best value", "seconds"]
-MEASURES = ("cumulative regret", "simple regret", "best value", "seconds")
+Measure = Literal["cumulative regret", "simple regret", "best value", "seconds", "memory"]
+MEASURES = ("cumulative regret", "simple regret", "best value", "seconds", "memory")
 
 
 @dataclass(frozen=True)
@@ -61,9 +61,20 @@ class Claim:
     better: str  # a method, or the group of a grid
     than: tuple[str, ...]
     measure: Measure
-    problems: tuple[str, ...] = ()  # all if empty
+    problems: tuple[str, ...] = ()  # labels of tasks, or names of problems; all if empty
     comparable: bool = False  # whether "comparable" is all that the paper says
-    carried_over: bool = False  # to methods of which the paper says nothing
+    carried_over: str = ""  # to what, of which the paper says nothing: other methods, other problems
+
+    def tasks(self, listed: Sequence[Task]) -> list[Task]:
+        """Those it is about; a name that is the label of a task stands for that task alone."""
+        labels = {task.label for task in listed}
+        return [
+            task
+            for task in listed
+            if not self.problems
+            or task.label in self.problems
+            or task.problem in set(self.problems) - labels
+        ]
 
 
 @dataclass(frozen=True)

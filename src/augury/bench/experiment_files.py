@@ -19,7 +19,8 @@ KEYS |= {"quick", "tasks", "methods"}
 QUICK_KEYS = {"repeats", "iterations", "problems", "methods", "defaults"}
 TASK_KEYS = {"problem", "initial", "iterations", "batch", "wrap", "noise_free"}
 CLAIM_KEYS = {"text", "better", "than", "measure", "problems", "comparable", "carried_over"}
-KINDS = {str: "a text", bool: "true or false", dict: "a table"}
+KINDS = {str: "a text", bool: "true or false", dict: "a table", (bool, str): "true, false or a text"}
+OWN_MODEL = "Augury's own model"  # to which `carried_over = true` carries a claim
 
 
 def find_experiments(folder: Path) -> dict[str, Path]:
@@ -156,6 +157,7 @@ def _task(table: _Table) -> Task:
 def _claim(table: _Table) -> Claim:
     table.only(CLAIM_KEYS, "text", "better", "than", "measure")
     than = table.content["than"]
+    carried = table.of((bool, str), "carried_over", False)
     return Claim(
         text=table.of(str, "text"),
         better=table.of(str, "better"),
@@ -163,7 +165,7 @@ def _claim(table: _Table) -> Claim:
         measure=table.option("measure", MEASURES),
         problems=table.names("problems"),
         comparable=table.of(bool, "comparable", False),
-        carried_over=table.of(bool, "carried_over", False),
+        carried_over=carried if isinstance(carried, str) else OWN_MODEL if carried else "",
     )
 
 
@@ -225,13 +227,24 @@ def _quick(table: _Table, experiment: Experiment) -> Experiment:
     wanted = table.names("problems", [task.problem for task in experiment.tasks])
     kept = table.names("methods", [method.group for method in experiment.methods])
     defaults_only = table.of(bool, "defaults", False)  # of every grid of settings
-    tasks = (t for t in experiment.tasks if t.problem in wanted)
+    tasks = tuple(t for t in experiment.tasks if t.problem in wanted)
+    methods = tuple(m for m in experiment.methods if m.group in kept and (m.default or not defaults_only))
     return replace(
         experiment,
         name=f"{experiment.name}-quick",
         repeats=min(experiment.repeats, table.count("repeats", 1, 3)),
         tasks=tuple(replace(t, iterations=min(t.iterations, most)) for t in tasks),
-        methods=tuple(
-            m for m in experiment.methods if m.group in kept and (m.default or not defaults_only)
-        ),
+        methods=methods,
+        claims=tuple(_claims_left(experiment.claims, tasks, methods)),
     )
+
+
+def _claims_left(
+    claims: Sequence[Claim], tasks: Sequence[Task], methods: Sequence[Method]
+) -> Iterator[Claim]:
+    """Claims without the rivals that do not run; none where nothing is left to compare."""
+    names = {name for method in methods for name in (method.name, method.group)}
+    for claim in claims:
+        rivals = tuple(rival for rival in claim.than if rival in names)
+        if rivals and claim.better in names and claim.tasks(tasks):
+            yield replace(claim, than=rivals)

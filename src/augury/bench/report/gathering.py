@@ -52,11 +52,12 @@ def build_report(
     if len(problems) == 1:  # what is said of the only problem is said of the experiment
         alone, problems = problems[0].sentences, [replace(problems[0], sentences=())]
     told: list[str | None] = [
+        None if whole is None else sentences.quick_remark(experiment, whole),
         *sentences.coverage(used, used + missing, _few(shown), others),
         *alone,
         sentences.ranking(ranks, _common_measure(problems)),
         *remarks,
-        *map(claims.sentence, judged),
+        *(claims.sentence(claim, quick=whole is not None) for claim in judged),
         *_published_sentences(numbers, whole is not None),
         published.test_sentence(tests),
     ]
@@ -82,6 +83,7 @@ def build_report(
         quantity=published.quantity(experiment),
         also_printed=tuple(published.also_printed(experiment)),
         names=tuple(dict.fromkeys(entry.name for listed in shown.values() for entry in listed)),
+        quick=whole is not None,
     )
 
 
@@ -270,7 +272,7 @@ def _facts(
     records = [record for runs in table.values() for record in runs.records]
     facts = [("Metric", experiment.metric), ("Repeats", str(experiment.repeats))]
     if whole is not None:
-        facts.append(("Variant", f"quick; the whole experiment has {whole.repeats} repeats"))
+        facts.append(("Variant", f"quick, {sentences.reduction(experiment, whole)}"))
     if any(grids.values()):
         facts.append(("Picked by", f"{experiment.pick}, on each problem"))
     versions: dict[str, set[str]] = {}

@@ -11,7 +11,7 @@ from augury.bench.statistics import Summary
 
 CUMULATIVE, SIMPLE, BEST = "cumulative regret", "simple regret", "best value"
 PER_ITERATION = "cumulative regret per iteration"
-SECONDS = "seconds"
+SECONDS, MEMORY = "seconds", "memory"
 
 
 class Curve(NamedTuple):
@@ -30,6 +30,8 @@ def regrets(runs: Runs) -> Array | None:
 
 def usable(metric: str, runs: Runs) -> str:
     """The metric, or the best value where the metric needs an optimum that is not known."""
+    if metric in (SECONDS, MEMORY):
+        return metric
     return BEST if metric not in (CUMULATIVE, SIMPLE) or np.isnan(runs.optimum).any() else metric
 
 
@@ -65,6 +67,8 @@ def final(runs: Runs, measure: str) -> Array:
     """The measure of each run as a whole; NaN where every evaluation failed."""
     if measure == SECONDS:
         return np.array([np.median(r["seconds"]) if r["seconds"] else np.nan for r in runs.records])
+    if measure == MEMORY:
+        return np.array([record["peak_mib"] for record in runs.records], dtype=np.float64)
     rows = curve(runs, measure).y
     if rows.shape[1] == 0:
         return np.full(len(rows), np.nan)

@@ -14,7 +14,7 @@ from augury.bench.statistics import Comparison, Ranks, Summary
 
 Array = npt.NDArray[np.float64]
 Agreement = Literal["agrees", "lower here", "higher here", "not compared"]
-Verdict = Literal["holds", "does not hold", "cannot be told apart", "no results yet"]
+Verdict = Literal["holds", "does not hold", "cannot be told apart", "too few runs", "no results yet"]
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class ClaimReport:
     better: str
     measure: str
     comparable: bool
-    carried_over: bool
+    carried_over: str
     judged: tuple[Judged, ...]
 
     @property
@@ -168,6 +168,7 @@ class ExperimentReport:
     also_printed: tuple[str, ...] = ()
     names: tuple[str, ...] = ()  # of all that is drawn, in order
     others: int = 0  # runs made with other settings, which are not used
+    quick: bool = False  # whether it is about the small variant
 
     @property
     def detailed(self) -> bool:

@@ -1,9 +1,10 @@
 """What the numbers say, in plain sentences that follow from them by rule."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
+from augury.bench.experiment import Experiment
 from augury.bench.report.comparing import cliques
 from augury.bench.report.model import ExperimentReport, MethodRow
 from augury.bench.report.numbers import joined, mean_error, p_value, tidy
@@ -11,16 +12,54 @@ from augury.bench.report.runs import Runs
 from augury.bench.statistics import Comparison, Ranks
 
 LEVEL = 0.05
+FEW = 5  # repeats, below which only large differences can be told apart
 
 
 def subtitle(reports: Sequence[ExperimentReport]) -> str:
     """How much the report is about."""
     runs = sum(report.used for report in reports)
     papers = len({report.paper for report in reports})
+    quick = " All are quick variants, smaller than the papers' experiments; each says by how much."
     return (
         f"{len(reports)} experiment{'s' * (len(reports) != 1)} of {papers} paper{'s' * (papers != 1)}, "
         f"{runs} runs. All values are noise-free; in every repeat all methods start from the same points."
+        f"{quick if reports and all(report.quick for report in reports) else ''}"
     )
+
+
+def reduction(small: Experiment, whole: Experiment) -> str:
+    """By how much a quick variant is smaller."""
+    labels, groups = ({t.label for t in small.tasks}, {m.group for m in small.methods})
+    kept = [task for task in whole.tasks if task.label in labels]
+    all_groups = dict.fromkeys(method.group for method in whole.methods)
+    settings = sum(method.group in groups for method in whole.methods)
+    parts = [
+        f"{small.repeats} of {whole.repeats} repeats",
+        f"{_span(t.iterations for t in small.tasks)} of {_span(t.iterations for t in kept)} iterations",
+        f"{len(kept)} of {len(whole.tasks)} problems",
+        f"{sum(name in groups for name in all_groups)} of {len(all_groups)} methods",
+    ]
+    if len(small.methods) < settings:
+        parts.append(f"{len(small.methods)} of {settings} settings of these methods")
+    return joined(parts)
+
+
+def _span(numbers: Iterable[int]) -> str:
+    found = sorted(set(numbers))
+    return str(found[0]) if len(found) == 1 else f"{found[0]} to {found[-1]}"
+
+
+def quick_remark(small: Experiment, whole: Experiment) -> str:
+    """What a quick variant leaves out, and what that means for what follows."""
+    text = f"This is the quick variant: {reduction(small, whole)}. What follows is about these short runs"
+    if small.repeats < FEW:
+        text += f"; with {small.repeats} repeat{'s' * (small.repeats > 1)} " + (
+            "only large differences can be told apart" if small.repeats > 1 else "nothing can be tested"
+        )
+    left = len(whole.claims) - len(small.claims)
+    if left:
+        text += f". {left} of {len(whole.claims)} claims of the paper are about what is left out"
+    return f"{text}."
 
 
 def quoted(names: Sequence[str]) -> list[str]:

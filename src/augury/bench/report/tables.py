@@ -172,7 +172,11 @@ def claim(item: ClaimReport) -> Table:
         return judged.verdict + ratio
 
     rows = tuple((problem, *(cell(problem, rival) for rival in rivals)) for problem in problems)
-    compared = {"best value": "better best value", "seconds": "fewer seconds per suggestion"}
+    compared = {
+        "best value": "better best value",
+        "seconds": "fewer seconds per suggestion",
+        "memory": "less peak memory",
+    }
     title = f"`{item.better}`: {compared.get(item.measure, f'lower {item.measure}')} than"
     return Table(("problem", *(f"`{rival}`" for rival in rivals)), rows, title)
 
