@@ -204,6 +204,16 @@ def test_claims_about_seconds_and_without_results():
     assert "takes less time in 1; 1 more has no results yet." in report.sentences[-1]
 
 
+def test_a_claim_of_a_difference_has_no_direction():
+    claim = Claim("the method matters", "random", ("good",), "cumulative regret", different=True)
+    told = experiment("good", "random", claims=(claim,))
+    worse = build_report(told, runs("good", A) + runs("random", B))
+    assert worse.claims[0].judged[0].verdict == "does not hold"
+    assert "The results here agree: of 1 comparison, `random` is higher in 1." in worse.sentences[-1]
+    same = build_report(told, runs("good", [B[1], B[0], B[2]]) + runs("random", B))
+    assert "do not confirm it" in same.sentences[-1]
+
+
 def test_a_claim_names_tasks_by_their_labels_or_by_their_problem():
     shifted = Task("branin", 2, 3, wrap=({"name": "shifted"},))
     noisy = Task("levy-5", 2, 3, wrap=({"name": "noisy"},))

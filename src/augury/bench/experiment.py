@@ -63,6 +63,7 @@ class Claim:
     measure: Measure
     problems: tuple[str, ...] = ()  # labels of tasks, or names of problems; all if empty
     comparable: bool = False  # whether "comparable" is all that the paper says
+    different: bool = False  # whether "different" is all that it says, in whichever direction
     carried_over: str = ""  # to what, of which the paper says nothing: other methods, other problems
 
     def tasks(self, listed: Sequence[Task]) -> list[Task]:

@@ -18,7 +18,7 @@ KEYS = {"paper", "title", "metric", "repeats", "design", "note", "pick", "publis
 KEYS |= {"quick", "tasks", "methods"}
 QUICK_KEYS = {"repeats", "iterations", "problems", "methods", "defaults"}
 TASK_KEYS = {"problem", "initial", "iterations", "batch", "wrap", "noise_free"}
-CLAIM_KEYS = {"text", "better", "than", "measure", "problems", "comparable", "carried_over"}
+CLAIM_KEYS = {"text", "better", "than", "measure", "problems", "comparable", "different", "carried_over"}
 KINDS = {str: "a text", bool: "true or false", dict: "a table", (bool, str): "true, false or a text"}
 OWN_MODEL = "Augury's own model"  # to which `carried_over = true` carries a claim
 
@@ -165,6 +165,7 @@ def _claim(table: _Table) -> Claim:
         measure=table.option("measure", MEASURES),
         problems=table.names("problems"),
         comparable=table.of(bool, "comparable", False),
+        different=table.of(bool, "different", False),
         carried_over=carried if isinstance(carried, str) else OWN_MODEL if carried else "",
     )
 

@@ -33,7 +33,13 @@ def judge(claim: Claim, tasks: Sequence[Task], shown: Mapping[str, Sequence[Entr
         for pair, (_, _, ratio, runs) in tests.items()
     )
     return ClaimReport(
-        claim.text, claim.better, claim.measure, claim.comparable, claim.carried_over, judged
+        text=claim.text,
+        better=claim.better,
+        measure=claim.measure,
+        comparable=claim.comparable,
+        different=claim.different,
+        carried_over=claim.carried_over,
+        judged=judged,
     )
 
 
@@ -87,7 +93,7 @@ def sentence(claim: ClaimReport, *, quick: bool = False) -> str:
     ]
     of = f"{total} comparison{'s' if total > 1 else ''}"
     who = "The quick runs here" if quick else "The results here"
-    opinion = _opinion(claim.comparable, counts, total)
+    opinion = _opinion(claim, counts, total)
     text = f"{said} {who} {opinion}: of {of}, `{claim.better}` {joined(parts)}"
     for count, what in ((few, "too few runs"), (missing, "no results yet")):
         text += f"; {count} more {'has' if count == 1 else 'have'} {what}" if count else ""
@@ -110,11 +116,15 @@ def _phrases(measure: str) -> Mapping[str, str]:
     return {"holds": better, "does not hold": worse, "cannot be told apart": "cannot be told apart"}
 
 
-def _opinion(comparable: bool, counts: Mapping[str, int], total: int) -> str:
+def _opinion(claim: ClaimReport, counts: Mapping[str, int], total: int) -> str:
     """Whether the results agree; "comparable" is contradicted only by what is significantly worse."""
+    if claim.different:
+        told_apart = total - counts["cannot be told apart"]
+        part = "agree in part" if told_apart else "do not confirm it"
+        return "agree" if told_apart == total else part
     if counts["does not hold"] == total:
         return "contradict it"
-    if comparable:
+    if claim.comparable:
         if counts["does not hold"] == 0:
             return "agree" if counts["holds"] else "do not contradict it"
         return "agree in part"

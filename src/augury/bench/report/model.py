@@ -97,6 +97,7 @@ class ClaimReport:
     better: str
     measure: str
     comparable: bool
+    different: bool
     carried_over: str
     judged: tuple[Judged, ...]
 
