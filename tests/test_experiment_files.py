@@ -23,3 +23,24 @@ def test_an_experiment_names_what_exists(name, quick):
         reason = available(method)
         known = ("is not available yet", "is not offered")
         assert reason is None or reason.endswith(known) or "make peers" in reason
+
+
+CLAIMING = [
+    name
+    for name in FILES
+    if name.startswith(("sto-bnts", "be-greedy", "neural-bo"))
+    and not name.endswith("-code")
+    and "-ours" not in name
+]
+
+
+@pytest.mark.parametrize("name", CLAIMING)
+def test_what_a_paper_says_of_a_figure_can_be_judged_by_quick_runs(name):
+    experiment = read_experiment(FILES[name], quick=True)
+    assert experiment.claims
+    for claim in experiment.claims:
+        shifted = {"+shifted" in task.label for task in claim.tasks(experiment.tasks)}
+        assert len(shifted) == 1, "a claim is about printed functions or about shifted ones"
+        assert shifted == {claim.carried_over == "shifted functions"}
+    moved = [task for task in experiment.tasks if "+shifted" in task.label]
+    assert not moved or any(claim.carried_over for claim in experiment.claims)
