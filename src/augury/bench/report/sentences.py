@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from augury.bench.experiment import Experiment
+from augury.bench.records import DIGITS
 from augury.bench.report.comparing import cliques
 from augury.bench.report.model import ExperimentReport, MethodRow
 from augury.bench.report.numbers import joined, mean_error, p_value, tidy
@@ -12,6 +13,7 @@ from augury.bench.report.runs import Runs
 from augury.bench.statistics import Comparison, Ranks
 
 LEVEL = 0.05
+ROUNDING = 10.0 ** (1 - DIGITS)  # at most, of a value in the results, relative to it
 FEW = 5  # repeats, below which only large differences can be told apart
 
 
@@ -34,14 +36,20 @@ def reduction(small: Experiment, whole: Experiment) -> str:
     all_groups = dict.fromkeys(method.group for method in whole.methods)
     settings = sum(method.group in groups for method in whole.methods)
     parts = [
-        f"{small.repeats} of {whole.repeats} repeats",
+        _share(small.repeats, whole.repeats, "repeat"),
         f"{_span(t.iterations for t in small.tasks)} of {_span(t.iterations for t in kept)} iterations",
-        f"{len(kept)} of {len(whole.tasks)} problems",
-        f"{sum(name in groups for name in all_groups)} of {len(all_groups)} methods",
+        _share(len(kept), len(whole.tasks), "problem"),
+        _share(sum(name in groups for name in all_groups), len(all_groups), "method"),
     ]
     if len(small.methods) < settings:
         parts.append(f"{len(small.methods)} of {settings} settings of these methods")
     return joined(parts)
+
+
+def _share(count: int, total: int, noun: str) -> str:
+    if count == total:
+        return f"all {total} {noun}s" if total > 1 else f"the only {noun}"
+    return f"{count} of {total} {noun}s"
 
 
 def _span(numbers: Iterable[int]) -> str:
@@ -170,7 +178,7 @@ def optimum_remark(runs: Sequence[Runs]) -> str:
         text = f"Regret is against the {what}, {tidy(float(optimum[0]), 6)}."
     sign = 1.0 if runs[0].direction == "minimize" else -1.0
     beyond = sum(
-        int(np.nanmin(sign * row) < sign * best - 1e-9 * max(1.0, abs(best)))
+        int(np.nanmin(sign * row) < sign * best - 1e-9 - ROUNDING * abs(best))
         for r in runs
         for row, best in zip(r.values, r.optimum, strict=True)
         if not np.isnan(row).all()
