@@ -6,7 +6,7 @@ BAYESOPT := .venv-bayesopt
 HEBO := .venv-hebo
 BIN := $(VENV)/bin
 
-.PHONY: demo test chromium lint format wheel bench bench-grid peers lock clean
+.PHONY: demo test chromium lint format wheel bench bench-grid bench-quick peers lock clean
 
 demo: $(VENV)/.run
 	$(BIN)/augury demo
@@ -53,6 +53,15 @@ bench-grid: $(VENV)/.dev
 	$(BIN)/python benchmarks/random_grid_paper.py --seeds 5
 	$(BIN)/augury bench run random-grid-synthetic --repeats 5
 	$(BIN)/python benchmarks/random_grid.py
+
+# The quick variants of all figures of three papers, and their reports; many hours, and it continues where it
+# was stopped.
+bench-quick: $(VENV)/.dev
+	for paper in sto-bnts be-greedy neural-bo; do \
+	  names=$$(ls experiments | sed -n "s/^\($$paper-.*\)\.toml$$/\1/p" | grep -v -e '-code$$' -e '-ours'); \
+	  $(BIN)/augury bench run $$names --quick; \
+	  $(BIN)/augury bench report $$names --quick --out docs/reports/$$paper; \
+	done
 
 # The peers need three environments, because their packages want different versions of each other.
 # Torch must come first and alone: any other way pulls gigabytes of packages for accelerators. The
