@@ -34,54 +34,87 @@ def cholesky(K: Float[Array, "n n"]) -> tuple[Float[Array, "n n"], Float[Array, 
 
 
 def factor(K: Float[Array, "n n"]) -> Float[Array, "n n"]:
-    """L with LLᵀ = K; NaN where K is not positive definite.
+    """L with LLᵀ = K; NaN where K is not positive definite."""
+    if not _in_blocks(len(K)):
+        return jnp.linalg.cholesky(K)
+    columns, n = _columns(K), len(K)
+    whole = [jnp.concatenate([column.L, column.below]) for column in columns]
+    return jnp.concatenate([jnp.pad(part, ((n - len(part), 0), (0, 0))) for part in whole], axis=1)
+
+
+class Column(NamedTuple):
+    """A column of blocks of a lower-triangular matrix: the block on the diagonal, and those below."""
+
+    L: Float[Array, "m m"]
+    inverse: Float[Array, "m m"]
+    below: Float[Array, "k m"]
+
+
+def _columns(K: Float[Array, "n n"]) -> list[Column]:
+    """The factor of K.
 
     Large matrices are factorized in columns of blocks: nearly all operations are matrix products then,
     which use all cores and, unlike the threads of a BLAS, do not stumble over other processes.
     """
-    n, size = len(K), _block(len(K))
-    if n <= 2 * size or _on_accelerator():
-        return jnp.linalg.cholesky(K)
-    columns: list[tuple[int, Array]] = []
+    n, size, columns = len(K), _block(len(K)), list[Column]()
+    whole = None if _in_blocks(n) else jnp.linalg.cholesky(K)
     for start in range(0, n, size):
         stop = min(start + size, n)
-        column = K[start:, start:stop]
+        if whole is not None:
+            L, below = whole[start:stop, start:stop], whole[stop:, start:stop]
+            columns.append(Column(L, _inverse(L), below))
+            continue
+        rest = K[start:, start:stop]
         if columns:
-            known = jnp.concatenate([done[start - first :] for first, done in columns], axis=1)
-            column = column - known @ known[: stop - start].T
-        L = jnp.linalg.cholesky(column[: stop - start])
-        inverse = jax.scipy.linalg.solve_triangular(L, jnp.eye(len(L), dtype=K.dtype), lower=True)
-        columns.append((start, jnp.concatenate([L, column[stop - start :] @ inverse.T])))
-    return jnp.concatenate([jnp.pad(done, ((first, 0), (0, 0))) for first, done in columns], axis=1)
+            known = jnp.concatenate([done.below[start - n :] for done in columns], axis=1)
+            rest = rest - known @ known[: stop - start].T
+        L = jnp.linalg.cholesky(rest[: stop - start])
+        inverse = _inverse(L)
+        columns.append(Column(L, inverse, rest[stop - start :] @ inverse.T))
+    return columns
 
 
 class Solver(NamedTuple):
-    """(LLᵀ)⁻¹ as two sweeps over blocks: products of blocks are faster than a triangular solve."""
+    """K⁻¹ as two sweeps over the columns of its factor: products are faster than a triangular solve.
 
-    L: Float[Array, "n n"]
+    The blocks are kept apart, since a product with a part of a matrix would copy the part every time.
+    """
+
     inverses: list[Float[Array, "m m"]]  # of the blocks on the diagonal
+    below: list[Float[Array, "k m"]]
 
     @classmethod
-    def of(cls, L: Float[Array, "n n"]) -> "Solver":
-        """From the factor."""
-        n, size = len(L), _block(len(L))
-        blocks = [L[i : i + size, i : i + size] for i in range(0, n, size)]
-        eyes = [jnp.eye(len(block), dtype=L.dtype) for block in blocks]
-        solve = jax.scipy.linalg.solve_triangular
-        return cls(L, [solve(block, eye, lower=True) for block, eye in zip(blocks, eyes, strict=True)])
+    def of(cls, K: Float[Array, "n n"]) -> "Solver":
+        """By factorization; its results are NaN where K is not positive definite."""
+        columns = _columns(K)
+        return cls([column.inverse for column in columns], [column.below for column in columns])
+
+    def or_identity(self) -> "Solver":
+        """Itself, or the identity if its results are NaN."""
+        works = jnp.isfinite(self.inverses[-1][-1, -1])
+        inverses = [jnp.where(works, a, jnp.eye(len(a), dtype=a.dtype)) for a in self.inverses]
+        return Solver(inverses, [jnp.where(works, a, 0.0) for a in self.below])
 
     def __call__(self, b: Float[Array, " n"]) -> Float[Array, " n"]:
-        """(LLᵀ)⁻¹b."""
-        size, half = len(self.inverses[0]), jnp.zeros_like(b)
-        for i, inverse in enumerate(self.inverses):
-            rows = slice(i * size, i * size + len(inverse))
-            half = half.at[rows].set(inverse @ (b[rows] - self.L[rows, : i * size] @ half[: i * size]))
-        x = jnp.zeros_like(b)
-        for i in range(len(self.inverses) - 1, -1, -1):
-            rows, inverse = slice(i * size, i * size + len(self.inverses[i])), self.inverses[i]
-            rest = x[rows.stop :] @ self.L[rows.stop :, rows]
-            x = x.at[rows].set((half[rows] - rest) @ inverse)
+        """K⁻¹b."""
+        parts: list[Array] = []
+        for inverse, below in zip(self.inverses, self.below, strict=True):
+            parts.append(inverse @ b[: len(inverse)])
+            b = b[len(inverse) :] - below @ parts[-1]
+        x = b
+        for inverse, below in zip(self.inverses[::-1], self.below[::-1], strict=True):
+            x = jnp.concatenate([(parts.pop() - x @ below) @ inverse, x])
         return x
+
+
+def _inverse(L: Float[Array, "m m"]) -> Float[Array, "m m"]:
+    """Of a block on the diagonal."""
+    return jax.scipy.linalg.solve_triangular(L, jnp.eye(len(L), dtype=L.dtype), lower=True)
+
+
+def _in_blocks(n: int) -> bool:
+    """Whether a matrix with n rows is factorized in columns of blocks."""
+    return n > 2 * _block(n) and not _on_accelerator()
 
 
 def _block(n: int) -> int:

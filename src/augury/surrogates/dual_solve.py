@@ -8,13 +8,13 @@ import jax.numpy as jnp
 from jaxtyping import Float, Int
 
 from augury._types import Array
-from augury.core.linalg import Solver, factor
+from augury.core.linalg import Solver
 from augury.surrogates.tangent import Linearizable, Params, Tangent
 
 LARGEST_FACTOR = 8192  # rows up to which the preconditioner is a factor of the whole matrix
 LANDMARKS = 1024  # rows that it is made of beyond
 MAX_ITERATIONS = 100
-PATIENCE = 16  # iterations after which a preconditioner is made anew
+PATIENCE = 32  # iterations after which a preconditioner is made anew
 RANGE = 10.0  # factor by which s may change before it is
 ROUNDING = 1e-7  # the smallest s of a factor in float32, as a fraction of K's trace
 JITTER = 1e-6  # of the landmarks' kernel matrix, as a fraction of the mean of its diagonal
@@ -28,14 +28,14 @@ class Solution(NamedTuple):
     iterations: Int[Array, ""]
 
 
-Solve = Callable[[Array, float], Solution]  # of b and a relative tolerance
+Solve = Callable[[Array, Array], Solution]  # of b and the largest norm of the rest
 
 
 def factorized(K: Float[Array, "n n"], s: Float[Array, ""]) -> Solve:
-    """By Cholesky, in float64, whatever the tolerance."""
-    inverse = Solver.of(factor(K.astype(s.dtype) + s * jnp.eye(len(K))))
+    """By Cholesky, in float64; nothing rests."""
+    inverse = Solver.of(K.astype(s.dtype) + s * jnp.eye(len(K)))
 
-    def solve(b: Array, tolerance: float) -> Solution:
+    def solve(b: Array, enough: Array) -> Solution:
         return Solution(inverse(b), jnp.zeros_like(b), jnp.asarray(1))
 
     return solve
@@ -55,7 +55,7 @@ class Preconditioner(NamedTuple):
 
     def __call__(self, v: Float[Array, " n"]) -> Float[Array, " n"]:
         """Nearly (K + sI)⁻¹v."""
-        low = v.astype(self.inverse.L.dtype)
+        low = v.astype(self.inverse.inverses[0].dtype)
         if self.B is None:
             return self.inverse(low).astype(v.dtype)
         inner = self.inverse(low @ self.B)
@@ -71,19 +71,14 @@ def precondition(
     low = s.astype(x.dtype)
     if n <= LARGEST_FACTOR:
         K = tangent.gram(tangent) * (m[:, None] * m)
-        return Preconditioner(_usable(factor(K + low * jnp.eye(n, dtype=x.dtype))), None, s)
+        return Preconditioner(Solver.of(K + low * jnp.eye(n, dtype=x.dtype)).or_identity(), None, s)
     order = jnp.argsort(mask == 0.0, stable=True)  # data first, padding last
     rows = order[jnp.floor(jnp.arange(LANDMARKS) * (jnp.sum(mask) / LANDMARKS)).astype(int)]
     C = m[:, None] * tangent.gram(network.linearize(params, x[rows])[1])
     eye = jnp.eye(LANDMARKS, dtype=x.dtype)
     inner = _finite(jnp.linalg.cholesky(C[rows] + JITTER * jnp.trace(C[rows]) / LANDMARKS * eye))
     B = jax.scipy.linalg.solve_triangular(inner, C.T, lower=True).T
-    return Preconditioner(_usable(jnp.linalg.cholesky(B.T @ B + low * eye)), B, s)
-
-
-def _usable(L: Array) -> Solver:
-    """Of the factor, or of the identity in place of one that rounding has broken."""
-    return Solver.of(_finite(L))
+    return Preconditioner(Solver.of(B.T @ B + low * eye).or_identity(), B, s)
 
 
 def _finite(L: Array) -> Array:
@@ -99,15 +94,13 @@ def conjugate(tangent: Tangent, mask: Array, near: Preconditioner, s: Float[Arra
     """By preconditioned conjugate gradients with the products Jᵀv and Jv."""
 
     def product(v: Array) -> Array:
-        pulled = tangent.pull((mask * v).astype(near.inverse.L.dtype))
+        pulled = tangent.pull((mask * v).astype(near.inverse.inverses[0].dtype))
         return mask * tangent.push(pulled).astype(v.dtype) + s * v
 
-    def solve(b: Array, tolerance: float) -> Solution:
-        enough = tolerance**2 * (b @ b)
-
+    def solve(b: Array, enough: Array) -> Solution:
         def going(state: tuple[Array, ...]) -> Array:
             _, e, _, _, iteration = state
-            return (e @ e > enough) & (iteration < MAX_ITERATIONS)
+            return (e @ e > enough**2) & (iteration < MAX_ITERATIONS)
 
         def step(state: tuple[Array, ...]) -> tuple[Array, ...]:
             a, e, direction, size, iteration = state

@@ -50,7 +50,8 @@ LEAST_LAM = 1e-10  # the smallest λ, as a fraction of the mean of K's diagonal 
 STEEP = 0.5  # a gradient, as a fraction of that at θ_0, at which no loss has settled
 SMALLEST_RATIO = 1e-4  # of actual and expected decrease, for a step to be taken
 LINEAR = 0.9  # the ratio above which steps need no damping
-INEXACT, ROUGH = 1e-2, 1e-1  # tolerances of conjugate gradients, for a step and for its correction
+INEXACT = 0.1  # the error of a step by conjugate gradients, as a fraction of the residuals
+ROUGH = 0.3  # and of its correction, as a fraction of what is corrected
 LARGEST_DAMPING = 1e10  # in units of the mean of K's diagonal
 
 
@@ -136,7 +137,7 @@ def descend(
     def step(s: State) -> State:
         s, best, expected = _step(problem, s)
         loss = problem.loss(s.r, s.length)
-        ratio = (loss - best.loss) / expected
+        ratio = (loss - best.loss) / jnp.maximum(expected, jnp.finfo(loss.dtype).tiny)
         taken = ratio > SMALLEST_RATIO
 
         def move() -> tuple[Any, ...]:
@@ -217,12 +218,13 @@ def _step(problem: Problem, s: State) -> tuple[State, Trial, Array]:
         )
         s = s._replace(near=near)
         solve = conjugate(s.tangent, problem.mask, near, total)
-    a, e, iterations = solve(s.r + share * s.along, INEXACT)
+    a, e, iterations = solve(s.r + share * s.along, INEXACT * jnp.linalg.norm(s.r))
     rest = (1.0 - share).astype(dtype)
     delta = jax.tree.map(lambda u, v: u + rest * v, s.tangent.pull(a.astype(dtype)), s.delta)  # (step)
     plain = _try(problem, delta, total * a + e)
-    surprise = solve(plain.r - plain.linear, ROUGH).a
-    corrected = _try(problem, _plus(delta, s.tangent.pull(surprise.astype(dtype))), plain.linear)
+    surprise = plain.r - plain.linear
+    change = s.tangent.pull(solve(surprise, ROUGH * jnp.linalg.norm(surprise)).a.astype(dtype))
+    corrected = _try(problem, _plus(delta, change), plain.linear)
     better = corrected.loss < plain.loss
     best: Trial = jax.tree.map(lambda u, v: jnp.where(better, u, v), corrected, plain)
     expected = problem.loss(s.r, s.length) - problem.loss(plain.linear, plain.length)

@@ -37,9 +37,7 @@ from augury.surrogates.process import Process, check_process, process_for
 from augury.surrogates.sample_then_optimize import described
 from augury.surrogates.tangent import Params, parameter_count
 from augury.surrogates.tangent_posterior import TangentPosterior, regress
-from augury.surrogates.training import TOLERANCE, Trained, train
-
-CONTINUED = 1e-2  # the tolerance of a training that goes on from one with nearly the same observations
+from augury.surrogates.training import Trained, train
 
 
 class NeuralTuned(NamedTuple):
@@ -228,10 +226,8 @@ class _Model(NamedTuple):
         """TrainNN: √output·h is fitted to the values, with λ = σ²/output."""
         y = np.where(data.mask, (data.y - self.shift) / self.scale, 0.0) / np.sqrt(self.output)
         lam = np.asarray(self.noise / self.output)
-        starts, tolerance = stack([self.theta0]), TOLERANCE if begin is None else CONTINUED
-        return train(
-            self.network, starts, data.x, data.mask, y[None], lam=lam, begin=begin, tolerance=tolerance
-        )
+        starts = stack([self.theta0])
+        return train(self.network, starts, data.x, data.mask, y[None], lam=lam, begin=begin)
 
     def last(self, trained: Trained) -> Params:
         """θ_t."""

@@ -22,6 +22,7 @@ from augury.surrogates.networks import MLP, Network
 from augury.surrogates.tangent import MEMORY, Params, cast
 
 TOLERANCE = 1e-3  # of the gradient's norm, as a fraction of what it was at θ_0
+CONTINUED = 1e-2  # the same for a training that goes on from one with other observations
 MAX_STEPS = 100
 LARGEST_LEVEL = 2048  # rows beyond which half of them come first
 LARGEST_MATRIX = 2048  # rows up to which K is formed and factorized at every step
@@ -54,7 +55,7 @@ def train(
     lam: float | Array,
     offset: Float[Array, "B n"] | None = None,
     begin: Params | None = None,
-    tolerance: float = TOLERANCE,
+    tolerance: float | None = None,
     max_steps: int = MAX_STEPS,
 ) -> Trained:
     """B networks, each trained from its own θ_0 on its own targets; never raises because of the data.
@@ -70,7 +71,8 @@ def train(
         begin: where the descent begins, stacked as `theta0`; None is θ_0 itself or, with many points,
             where the training on every second of them ends: its steps cost a fraction, and what follows
             ends lower.
-        tolerance: the gradient's norm at which a network has converged, as a fraction of that at θ_0.
+        tolerance: the gradient's norm at which a network has converged, as a fraction of that at θ_0;
+            None is TOLERANCE, or CONTINUED where the descent does not begin at θ_0.
         max_steps: the most steps of a network.
     """
     started = time.perf_counter()
@@ -81,6 +83,8 @@ def train(
             network, theta0, *half, lam=lam, offset=apart, tolerance=tolerance, max_steps=max_steps
         )
         begin = coarse.params
+    if tolerance is None:
+        tolerance = TOLERANCE if begin is None else CONTINUED
     x, mask = np.asarray(x, dtype=np.float64), np.asarray(mask, dtype=bool)
     goal = np.asarray(targets, dtype=np.float64)
     goal = np.where(mask, goal if offset is None else goal - np.asarray(offset), 0.0)
