@@ -17,7 +17,7 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Float
 
-from augury._checks import check_real, need_count
+from augury._checks import check_flag, check_setting, need_count
 from augury._errors import UnsupportedError
 from augury._types import Array
 from augury.core.data import Data, bucket
@@ -73,19 +73,9 @@ class EmpiricalProcess:
         tuning_points: int = 256,
     ) -> None:
         need_count("tuning_points", tuning_points)
-        for name, value, zero in (("noise", noise, True), ("output", output, False)):
-            if value is None:
-                continue
-            check_real(name, value)
-            if not (0.0 < value < np.inf or (zero and value == 0.0)):
-                raise UnsupportedError(
-                    f"{name} must be {'at least 0' if zero else 'positive'} and finite; got {value!r}. "
-                    "Give such a number, or None to learn it."
-                )
-        if not isinstance(standardize, bool):
-            raise UnsupportedError(
-                f"standardize must be True or False; got {standardize!r}. Use one of them."
-            )
+        check_setting("noise", noise, zero=True)
+        check_setting("output", output)
+        check_flag("standardize", standardize)
         fields = {
             "network": as_network(network),
             "noise": noise,

@@ -22,8 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
-from augury._checks import need_count
-from augury._errors import UnsupportedError
+from augury._checks import check_flag, need_count
 from augury._types import Array
 from augury.core.data import Data, bucket, pad
 from augury.core.keys import KeyArray, fold, generator
@@ -85,10 +84,7 @@ class Ensemble:
         if isinstance(self.process, EmpiricalProcess) and self.zero_output_bias:
             check_output_bias(self.process.network)
         for name in ("penalty", "warm_start", "zero_output_bias"):
-            if not isinstance(getattr(self, name), bool):
-                raise UnsupportedError(
-                    f"{name} must be True or False; got {getattr(self, name)!r}. Use one of them."
-                )
+            check_flag(name, getattr(self, name))
         object.__setattr__(self, "_links", OrderedDict())  # what is kept can be computed anew
 
     def on(self, shape: tuple[int, ...], *, finite: bool) -> "Ensemble":

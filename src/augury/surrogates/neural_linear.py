@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from augury._checks import check_real
+from augury._checks import check_setting
 from augury._errors import UnsupportedError
 from augury._types import Array
 from augury.core.data import Data, bucket, pad
@@ -71,16 +71,8 @@ class NeuralLinear:
                 f"{type(self.process.network).__name__}. Use an MLP or a CNN."
             )
         MLP(1, self.width)  # its checks
-        for name in ("prior_variance", "noise"):
-            value = getattr(self, name)
-            if value is None:
-                continue
-            check_real(name, value)
-            if not (0.0 < value < np.inf or (name == "noise" and value == 0.0)):
-                raise UnsupportedError(
-                    f"{name} must be {'at least 0' if name == 'noise' else 'positive'} and finite; "
-                    f"got {value!r}. Give such a number, or None to learn it."
-                )
+        check_setting("prior_variance", self.prior_variance)
+        check_setting("noise", self.noise, zero=True)
 
     def on(self, shape: tuple[int, ...], *, finite: bool) -> "NeuralLinear":
         """The surrogate for inputs of that shape: what the user left open is chosen."""

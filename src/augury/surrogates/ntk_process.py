@@ -21,8 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
-from augury._checks import check_count, check_real, need_count, one_of
-from augury._errors import UnsupportedError
+from augury._checks import check_count, check_flag, check_setting, need_count, one_of
 from augury._types import Array
 from augury.core.data import Data, bucket, pad
 from augury.core.keys import KeyArray
@@ -132,20 +131,10 @@ class NTKProcess:
         need_count("tuning_points", self.tuning_points)
         one_of("activation", self.activation, tuple(DUALS))
         for name in ("weight_std", "bias_std", "noise", "output"):
-            value = getattr(self, name)
-            if value is None or (name == "weight_std" and value == "1/m"):
-                continue
-            check_real(name, value)
-            if not (0.0 < value < np.inf or (name == "noise" and value == 0.0)):
-                raise UnsupportedError(
-                    f"{name} must be {'at least 0' if name == 'noise' else 'positive'} and finite; "
-                    f"got {value!r}. Give such a number, or None to learn it."
-                )
+            if not (name == "weight_std" and self.weight_std == "1/m"):
+                check_setting(name, getattr(self, name), zero=name == "noise")
         for name in ("standardize", "bias", "centred", "relative"):
-            if not isinstance(getattr(self, name), bool):
-                raise UnsupportedError(
-                    f"{name} must be True or False; got {getattr(self, name)!r}. Use one of them."
-                )
+            check_flag(name, getattr(self, name))
 
     def unit(self, scale: float) -> float:
         """Of `noise` and `output`, in standardized units."""

@@ -28,7 +28,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
-from augury._checks import check_count
+from augury._checks import check_count, check_flag
 from augury._errors import UnsupportedError
 from augury._types import Array
 from augury.core.data import Data
@@ -82,10 +82,7 @@ class SampleThenOptimize:
         check_process(self.process)
         check_count("width", self.width)
         for name in ("correction", "perturb_targets", "penalty", "zero_output_bias"):
-            if not isinstance(getattr(self, name), bool):
-                raise UnsupportedError(
-                    f"{name} must be True or False; got {getattr(self, name)!r}. Use one of them."
-                )
+            check_flag(name, getattr(self, name))
         if isinstance(self.process, EmpiricalProcess) and self.zero_output_bias:
             check_output_bias(self.process.network)
 

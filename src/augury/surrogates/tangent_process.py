@@ -19,7 +19,7 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Float
 
-from augury._errors import UnsupportedError
+from augury._checks import check_flag
 from augury._types import Array
 from augury.core.data import Data
 from augury.core.keys import KeyArray, fold
@@ -55,8 +55,7 @@ class TangentProcess:
     def __post_init__(self) -> None:
         check_process(self.process)
         MLP(1, self.width)  # its checks
-        if not isinstance(self.redraw, bool):
-            raise UnsupportedError(f"redraw must be True or False; got {self.redraw!r}. Use True.")
+        check_flag("redraw", self.redraw)
 
     @property
     def capabilities(self) -> frozenset[Capability]:
