@@ -27,7 +27,7 @@ from augury._types import Array
 from augury.core.data import Data, bucket, pad
 from augury.core.keys import KeyArray, fold, generator
 from augury.core.precision import public
-from augury.surrogates.base import Capability, Fit, Path, Posterior, new_observations
+from augury.surrogates.base import Capability, Fit, Path, StandardizedPosterior
 from augury.surrogates.empirical_process import EmpiricalProcess, check_output_bias
 from augury.surrogates.gp import fit_status, standardization
 from augury.surrogates.networks import Network, stack
@@ -177,7 +177,7 @@ def _names(data: Data, key: KeyArray) -> list[bytes]:
     return names
 
 
-class EnsemblePosterior(Posterior):
+class EnsemblePosterior(StandardizedPosterior):
     """The moments of the members' values."""
 
     model: Ensemble = eqx.field(static=True)
@@ -229,10 +229,9 @@ class EnsemblePosterior(Posterior):
 
     def condition(self, xs: np.ndarray, ys: np.ndarray | None = None) -> "EnsemblePosterior":
         """The members trained with more observations; without `ys`, at the mean of those without them."""
-        xs, values = new_observations(xs, ys)
+        xs, values = self.new_observations(xs, ys)
         if len(xs) == 0:
             return self
-        self.check_points(xs)
         n, capacity = int(np.sum(self.mask)), bucket(int(np.sum(self.mask)) + len(xs))
         if ys is None:
             values = eqx.tree_at(lambda p: p.params, self, self.believed).mean(xs)
@@ -245,16 +244,6 @@ class EnsemblePosterior(Posterior):
         return eqx.tree_at(
             lambda p: (p.params, p.believed, p.x, p.y, p.mask), self, (params, believed, x, y, mask)
         )
-
-    def incumbent(self) -> float:
-        """The largest mean at the observed points; the prior mean without any."""
-        mask = np.asarray(self.mask)
-        return float(np.max(self.mean(self.x)[mask])) if mask.any() else float(self.shift)
-
-    @property
-    def noise_std(self) -> float:
-        """The standard deviation of the observation noise."""
-        return float(np.sqrt(self.noise) * self.scale)
 
 
 class MemberPath(Path):

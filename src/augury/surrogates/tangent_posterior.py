@@ -21,7 +21,7 @@ from augury.core.data import Data, bucket, pad
 from augury.core.keys import KeyArray, fold, generator
 from augury.core.linalg import cholesky, inverse_factor, square
 from augury.core.precision import computing, public, to_numpy
-from augury.surrogates.base import Path, Posterior, new_observations
+from augury.surrogates.base import Path, StandardizedPosterior
 from augury.surrogates.networks import Network
 from augury.surrogates.tangent import Blockwise, Params, Tangent
 from augury.surrogates.tangent_draw import standard_normal
@@ -31,7 +31,7 @@ ROWS = 512  # of K at a time beyond
 JITTER = 1e-8  # times the mean variance at the observations, always on the diagonal
 
 
-class TangentPosterior(Posterior):
+class TangentPosterior(StandardizedPosterior):
     """The posterior of w; the mean m is √output·f(x; centre), or 0 if `centre` is None."""
 
     network: Network
@@ -97,32 +97,19 @@ class TangentPosterior(Posterior):
 
     def condition(self, xs: np.ndarray, ys: np.ndarray | None = None) -> "TangentPosterior":
         """One row of L⁻¹ per new point, O(n²) each; without `ys` the mean is taken as observed."""
-        xs, values = new_observations(xs, ys)
+        xs, values = self.new_observations(xs, ys)
         if len(xs) == 0:
             return self
-        self.check_points(xs)
         posterior, n = self, int(np.sum(self.mask))
         with computing():
             for i, (x, y) in enumerate(zip(xs, values, strict=True), start=1):
                 posterior = to_numpy(_append(_grow(posterior, bucket(n + i)), x, y))
         return posterior
 
-    def incumbent(self) -> float:
-        """The largest posterior mean at the observed points; the prior mean without any."""
-        mask = np.asarray(self.mask)
-        if not mask.any():
-            return float(self.shift)
-        return float(np.max(self.mean(np.asarray(self.x))[mask]))
-
     def information_gain(self) -> float:
         """½ log det(I + K/nugget) = Σ log L_ii − (n/2) log nugget."""
         diagonal = np.diagonal(np.asarray(self.L_inverse))[np.asarray(self.mask)]
         return float(-np.log(diagonal).sum() - 0.5 * len(diagonal) * np.log(self.nugget))
-
-    @property
-    def noise_std(self) -> float:
-        """The standard deviation of the observation noise."""
-        return float(np.sqrt(self.noise) * self.scale)
 
 
 class TangentPath(Path):
