@@ -9,7 +9,7 @@ from augury.core.keys import fold, root_key
 from augury.core.precision import computing, to_numpy
 from augury.surrogates import tangent_posterior
 from augury.surrogates.networks import MLP
-from augury.surrogates.tangent_posterior import regress
+from augury.surrogates.tangent_posterior import TangentModel, regress
 
 KEY = root_key(0)
 NETWORK = MLP(2, 16)
@@ -25,10 +25,9 @@ def observations(n):
 
 
 def fit(x, y, centre=None, noise=NOISE):
+    model = TangentModel(NETWORK, THETA, centre, OUTPUT, noise, SHIFT, SCALE)
     with computing():
-        posterior, jitter = to_numpy(
-            regress(NETWORK, THETA, centre, OUTPUT, noise, Data.of(x, y), SHIFT, SCALE)
-        )
+        posterior, jitter = to_numpy(regress(model, Data.of(x, y)))
     assert jitter == 0.0
     return posterior
 
@@ -110,7 +109,8 @@ def test_padding_changes_nothing():
     with computing():
         data = Data.of(np.r_[x, x], np.r_[y, y])  # 64 rows
         data = Data(data.x, data.y, np.arange(len(data.x)) < 20, data.groups)
-        wide, _ = to_numpy(regress(NETWORK, THETA, None, OUTPUT, NOISE, data, SHIFT, SCALE))
+        model = TangentModel(NETWORK, THETA, None, OUTPUT, NOISE, SHIFT, SCALE)
+        wide, _ = to_numpy(regress(model, data))
     np.testing.assert_allclose(wide.mean(NEW), posterior.mean(NEW), rtol=1e-10)
     np.testing.assert_allclose(wide.var(NEW), posterior.var(NEW), rtol=1e-8)
     draws = [p.sample(key=KEY, scale=0.0)(NEW) for p in (wide, posterior)]

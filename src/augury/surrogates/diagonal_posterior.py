@@ -22,27 +22,15 @@ from augury.surrogates.base import StandardizedPosterior
 from augury.surrogates.networks import Network
 from augury.surrogates.tangent import Params
 from augury.surrogates.tangent_draw import standard_normal
-from augury.surrogates.tangent_posterior import TangentPath
+from augury.surrogates.tangent_posterior import TangentModel, TangentPath
 
 
-class DiagonalPosterior(StandardizedPosterior):
+class DiagonalPosterior(TangentModel, StandardizedPosterior):
     """Mean √output·h(x; centre), features at `params`; all in standardized units but for the results."""
 
-    network: Network
-    params: Params
-    centre: Params
-    output: Float[Array, ""]
-    noise: Float[Array, ""]
     U: Params  # its diagonal, in the shape of the parameters; λ is noise/output
     x: Float[Array, "capacity D"]
     mask: Bool[Array, " capacity"]
-    shift: Float[Array, ""]
-    scale: Float[Array, ""]
-
-    @property
-    def rows_at_once(self) -> int | None:
-        """Those of the network."""
-        return self.network.rows_at_once
 
     @public
     def mean(self, x: Float[Array, "*n D"]) -> Float[Array, "*n"]:
@@ -62,9 +50,7 @@ class DiagonalPosterior(StandardizedPosterior):
         normal = standard_normal(self.params, generator(key))
         size = scale * float(np.sqrt(self.noise))
         weights = jax.tree.map(lambda z, u: size * z / np.sqrt(u), normal, self.U)
-        return TangentPath(
-            self.network, self.params, self.centre, weights, self.output, self.shift, self.scale
-        )
+        return TangentPath(**self.model(), weights=weights)
 
     def condition(self, xs: np.ndarray, ys: np.ndarray | None = None) -> "DiagonalPosterior":
         """U + g∘g for every new point; the mean stays, whatever the values are."""

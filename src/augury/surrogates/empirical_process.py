@@ -29,7 +29,7 @@ from augury.surrogates.networks import Network
 from augury.surrogates.ntk_process import Realized, evenly
 from augury.surrogates.spectral_density import Likeliest, likeliest
 from augury.surrogates.tangent import Params, ntk
-from augury.surrogates.tangent_posterior import regress
+from augury.surrogates.tangent_posterior import TangentModel, regress
 from augury.surrogates.user_networks import as_network, check_network, draw_params, shaped
 
 
@@ -119,10 +119,9 @@ class EmpiricalProcess:
         params = draw_params(network, data.dim, key)
         rows = np.where(data.mask[:, None], data.x, data.x[0])  # padding at a harmless point
         data = eqx.tree_at(lambda d: d.x, data, rows)
+        model = TangentModel(network, params, None, output, noise, np.asarray(shift), np.asarray(scale))
         with computing():
-            posterior, jitter = to_numpy(
-                regress(network, params, None, output, noise, data, np.asarray(shift), np.asarray(scale))
-            )
+            posterior, jitter = to_numpy(regress(model, data))
         status = fit_status(posterior.L_inverse, scale, float(jitter))
         return Fit(posterior, status, self.describe(tuned, scale))
 

@@ -33,7 +33,7 @@ from augury.surrogates.process import NeuralSurrogate
 from augury.surrogates.sample_then_optimize import described
 from augury.surrogates.spectral_density import likeliest
 from augury.surrogates.tangent import Dense, Layer, Layers, Params, ntk
-from augury.surrogates.tangent_posterior import regress
+from augury.surrogates.tangent_posterior import TangentModel, regress
 from augury.surrogates.training import train
 
 
@@ -84,13 +84,9 @@ class NeuralLinear(NeuralSurrogate):
         trained = train(network, theta0, data.x, data.mask, (y / np.sqrt(output))[None], lam=lam)
         head = Head(network, jax.tree.map(lambda leaf: np.asarray(leaf[0]), trained.params))
         found = self._settings(head, data, y, scale)
+        model = TangentModel(head, head.zeros(), None, *found, np.asarray(shift), np.asarray(scale))
         with computing():
-            posterior, jitter = to_numpy(
-                regress(
-                    head, head.zeros(), None, found.prior_variance, found.noise,
-                    data, np.asarray(shift), np.asarray(scale),
-                )
-            )  # fmt: skip
+            posterior, jitter = to_numpy(regress(model, data))
         info = {
             **self._process.describe(tuned, scale),
             "prior_variance": float(found.prior_variance * scale**2),

@@ -35,7 +35,7 @@ from augury.surrogates.networks import Network, stack
 from augury.surrogates.process import NeuralSurrogate
 from augury.surrogates.sample_then_optimize import described
 from augury.surrogates.tangent import Params, parameter_count
-from augury.surrogates.tangent_posterior import TangentPosterior, regress
+from augury.surrogates.tangent_posterior import TangentModel, TangentPosterior, regress
 from augury.surrogates.training import TOLERANCE, Trained, train
 
 CONTINUED = 1e-2  # the tolerance of a training that goes on from one with nearly the same observations
@@ -231,10 +231,8 @@ class _Model(NamedTuple):
 
     def regress(self, data: Data, features: Params) -> tuple[TangentPosterior, Array]:
         """The posterior around the network with parameters `features`."""
-        return regress(
-            self.network, features, features, self.output, self.noise, data, self.shift, self.scale,
-            residuals=False,
-        )  # fmt: skip
+        model = TangentModel(self.network, features, features, *self[2:])
+        return regress(model, data, residuals=False)
 
 
 def _status(posterior: TangentPosterior, jitter: Any) -> Status:

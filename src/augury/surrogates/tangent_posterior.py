@@ -8,6 +8,8 @@ one forward derivative per point, whatever the number of observations.
 """
 
 import operator
+from dataclasses import fields
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -31,22 +33,15 @@ ROWS = 512  # of K at a time beyond
 JITTER = 1e-8  # times the mean variance at the observations, always on the diagonal
 
 
-class TangentPosterior(StandardizedPosterior):
-    """The posterior of w; the mean m is √output·f(x; centre), or 0 if `centre` is None."""
+class TangentModel(eqx.Module):
+    """f before any data, in standardized units; m(x) = √output · f(x; centre), or 0 if that is None."""
 
     network: Network
     params: Params  # θ of the features
     centre: Params | None
     output: Float[Array, ""]
     noise: Float[Array, ""]
-    x: Float[Array, "capacity D"]
-    residual: Float[Array, " capacity"]  # standardized y − m(x); zero in padded rows
-    mask: Bool[Array, " capacity"]
-    tangent: Tangent  # at x
-    L_inverse: Float[Array, "capacity capacity"]
-    weights: Params  # √output · the mean of w
-    nugget: Float[Array, ""]
-    shift: Float[Array, ""]
+    shift: Float[Array, ""]  # of the values that were standardized
     scale: Float[Array, ""]
 
     @property
@@ -54,12 +49,31 @@ class TangentPosterior(StandardizedPosterior):
         """Those of the network."""
         return self.network.rows_at_once
 
+    def model(self) -> dict[str, Any]:
+        """These fields by name, for what else is made of the same model."""
+        return {field.name: getattr(self, field.name) for field in fields(TangentModel)}
+
     def _centre(self, x: Array) -> Array:
-        return _centre(self, x)
+        """m(x)."""
+        if self.centre is None:
+            return jnp.zeros(x.shape[:-1])
+        return jnp.sqrt(self.output) * self.network(self.centre, x)
 
     def _linear(self, x: Array, weights: Params) -> Array:
         """⟨∇f(x; θ), weights⟩."""
         return jax.jvp(lambda params: self.network(params, x), (self.params,), (weights,))[1]
+
+
+class TangentPosterior(TangentModel, StandardizedPosterior):
+    """The posterior of w."""
+
+    x: Float[Array, "capacity D"]
+    residual: Float[Array, " capacity"]  # standardized y − m(x); zero in padded rows
+    mask: Bool[Array, " capacity"]
+    tangent: Tangent  # at x
+    L_inverse: Float[Array, "capacity capacity"]
+    weights: Params  # √output · the mean of w
+    nugget: Float[Array, ""]
 
     def _half(self, x: Float[Array, "m D"]) -> tuple[Tangent, Float[Array, "capacity m"]]:
         """The features at x, and L⁻¹k(x)."""
@@ -112,91 +126,50 @@ class TangentPosterior(StandardizedPosterior):
         return float(-np.log(diagonal).sum() - 0.5 * len(diagonal) * np.log(self.nugget))
 
 
-class TangentPath(Path):
-    """x ↦ shift + scale · (m(x) + ⟨∇f(x; θ), weights⟩), with m as in the posterior."""
+class TangentPath(TangentModel, Path):
+    """x ↦ shift + scale · (m(x) + ⟨∇f(x; θ), weights⟩)."""
 
-    network: Network
-    params: Params
-    centre: Params | None
     weights: Params
-    output: Float[Array, ""]
-    shift: Float[Array, ""]
-    scale: Float[Array, ""]
-
-    @property
-    def rows_at_once(self) -> int | None:
-        """Those of the network."""
-        return self.network.rows_at_once
 
     @public
     def __call__(self, x: Float[Array, "*n D"]) -> Float[Array, "*n"]:
         """The value at one point or at several."""
-        value = jax.jvp(lambda params: self.network(params, x), (self.params,), (self.weights,))[1]
-        return self.shift + self.scale * (value + _centre(self, x))
+        return self.shift + self.scale * (self._linear(x, self.weights) + self._centre(x))
 
 
-def _centre(p: TangentPosterior | TangentPath, x: Array) -> Array:
-    """m(x)."""
-    if p.centre is None:
-        return jnp.zeros(x.shape[:-1])
-    return jnp.sqrt(p.output) * p.network(p.centre, x)
-
-
-def regress(
-    network: Network,
-    params: Params,
-    centre: Params | None,
-    output: Array,
-    noise: Array,
-    data: Data,
-    shift: Array,
-    scale: Array,
-    *,
-    residuals: bool = True,
-) -> tuple[TangentPosterior, Array]:
+def regress(model: TangentModel, data: Data, *, residuals: bool = True) -> tuple[TangentPosterior, Array]:
     """The posterior given all of `data`, and the jitter that the factorization needed.
 
     Without `residuals` the mean is m itself, for an m that was trained on the data.
     """
-    settings = network, params, centre, output, noise, data, shift, scale
     if len(data.x) > LARGEST_COMPILED:
-        posterior = _regress_in_place(*settings, residuals)
+        posterior = _regress_in_place(model, data, residuals)
         if posterior is not None:
             return posterior, jnp.zeros(())
-    return _regress(*settings, residuals)
+    return _regress(model, data, residuals)
 
 
-def _regress_in_place(
-    network: Network,
-    params: Params,
-    centre: Params | None,
-    output: Array,
-    noise: Array,
-    data: Data,
-    shift: Array,
-    scale: Array,
-    residuals: bool,
-) -> TangentPosterior | None:
+def _regress_in_place(model: TangentModel, data: Data, residuals: bool) -> TangentPosterior | None:
     """The same with one n × n matrix in memory, which becomes K, L and L⁻¹; None if K is singular."""
     n, mask = len(data.x), np.asarray(data.mask)
     small = Data.of(data.x[:1], data.y[:1], data.groups)  # a posterior of the right structure
-    posterior, _ = _regress(network, params, centre, output, noise, small, shift, scale, residuals)
-    tangent, residual = _observed(network, params, centre, output, data, shift, scale, residuals)
+    posterior, _ = _regress(model, small, residuals)
+    tangent, residual = _observed(model, data, residuals)
     K = np.empty((n, n))
     for start in range(0, n, ROWS):
         rows = data.x[start : start + ROWS]
-        K[start : start + ROWS] = _rows_of_gram(network, params, output, rows, tangent)
+        K[start : start + ROWS] = _rows_of_gram(model, rows, tangent)
     K[~mask], K[:, ~mask] = 0.0, 0.0
     diagonal = np.einsum("ii->i", K)
-    nugget = np.asarray(noise) + JITTER * diagonal[mask].mean()
+    nugget = np.asarray(model.noise) + JITTER * diagonal[mask].mean()
     diagonal += np.where(mask, nugget, 1.0)
     upper, failed = lapack.dpotrf(K.T, lower=0, overwrite_a=1, clean=1)  # K.T is K in Fortran's order
     if failed:
         return None
     inverse, _ = lapack.dtrtri(upper, lower=0, overwrite_c=1)
     changed = (data.x, residual, mask, tangent, inverse.T, nugget)
-    fields = operator.attrgetter("x", "residual", "mask", "tangent", "L_inverse", "nugget")
-    return _with_weights(eqx.tree_at(fields, posterior, changed))
+    places = operator.attrgetter("x", "residual", "mask", "tangent", "L_inverse", "nugget")
+    return _with_weights(eqx.tree_at(places, posterior, changed))
 
 
 def at_data(x: Array, mask: Array) -> Array:
@@ -205,51 +178,29 @@ def at_data(x: Array, mask: Array) -> Array:
 
 
 @eqx.filter_jit
-def _rows_of_gram(network: Network, params: Params, output: Array, x: Array, tangent: Tangent) -> Array:
-    return output * network.linearize(params, x)[1].gram(tangent)
+def _rows_of_gram(model: TangentModel, x: Array, tangent: Tangent) -> Array:
+    return model.output * model.network.linearize(model.params, x)[1].gram(tangent)
 
 
 @eqx.filter_jit
-def _observed(
-    network: Network,
-    params: Params,
-    centre: Params | None,
-    output: Array,
-    data: Data,
-    shift: Array,
-    scale: Array,
-    residuals: bool,
-) -> tuple[Tangent, Array]:
+def _observed(model: TangentModel, data: Data, residuals: bool) -> tuple[Tangent, Array]:
     """The features at the observations, and what m leaves of the values."""
     x, mask = at_data(data.x, data.mask), jnp.asarray(data.mask)
-    mean = 0.0 if centre is None else jnp.sqrt(output) * network(centre, x)
-    residual = jnp.where(mask & residuals, (data.y - shift) / scale - mean, 0.0)
-    return network.linearize(params, x)[1], residual
+    rest = (data.y - model.shift) / model.scale - model._centre(x)
+    return model.network.linearize(model.params, x)[1], jnp.where(mask & residuals, rest, 0.0)
 
 
 @eqx.filter_jit
-def _regress(
-    network: Network,
-    params: Params,
-    centre: Params | None,
-    output: Array,
-    noise: Array,
-    data: Data,
-    shift: Array,
-    scale: Array,
-    residuals: bool,
-) -> tuple[TangentPosterior, Array]:
+def _regress(model: TangentModel, data: Data, residuals: bool) -> tuple[TangentPosterior, Array]:
     x, mask = jnp.asarray(data.x), jnp.asarray(data.mask)
-    tangent, residual = _observed(network, params, centre, output, data, shift, scale, residuals)
-    K = output * jnp.where(mask[:, None] & mask[None, :], tangent.gram(tangent), 0.0)
+    tangent, residual = _observed(model, data, residuals)
+    K = model.output * jnp.where(mask[:, None] & mask[None, :], tangent.gram(tangent), 0.0)
     unit = jnp.where(mask, jnp.diagonal(K), 0.0).sum() / jnp.maximum(mask.sum(), 1)
-    nugget = noise + JITTER * unit
+    nugget = model.noise + JITTER * unit
     L, jitter = cholesky(K + jnp.diag(jnp.where(mask, nugget, 1.0)))
     posterior = TangentPosterior(
-        network=network, params=params, centre=centre, output=jnp.asarray(output),
-        noise=jnp.asarray(noise), x=x, residual=residual, mask=mask, tangent=tangent,
-        L_inverse=inverse_factor(L), weights=jax.tree.map(jnp.zeros_like, params),
-        nugget=nugget + jitter, shift=jnp.asarray(shift), scale=jnp.asarray(scale),
+        **model.model(), x=x, residual=residual, mask=mask, tangent=tangent, L_inverse=inverse_factor(L),
+        weights=jax.tree.map(jnp.zeros_like, model.params), nugget=nugget + jitter,
     )  # fmt: skip
     return _with_weights(posterior), jitter
 
@@ -270,7 +221,7 @@ def _sample(p: TangentPosterior, prior: Params, epsilon: Array, scale: Array) ->
     noise = scale * jnp.sqrt(p.nugget) * epsilon
     residual = jnp.where(p.mask, p.residual - p.tangent.push(prior) - noise, 0.0)
     weights = jax.tree.map(jnp.add, prior, _dual(p, residual))
-    return TangentPath(p.network, p.params, p.centre, weights, p.output, p.shift, p.scale)
+    return TangentPath(**p.model(), weights=weights)
 
 
 def _grow(posterior: TangentPosterior, capacity: int) -> TangentPosterior:

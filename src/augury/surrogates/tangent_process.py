@@ -30,7 +30,7 @@ from augury.surrogates.gp_posterior import LARGEST_SMALL_MATRIX
 from augury.surrogates.networks import Network
 from augury.surrogates.process import NeuralSurrogate
 from augury.surrogates.tangent import Params
-from augury.surrogates.tangent_posterior import TangentPath, TangentPosterior, regress
+from augury.surrogates.tangent_posterior import TangentModel, TangentPath, TangentPosterior, regress
 
 
 @dataclass(frozen=True)
@@ -87,9 +87,10 @@ class Linear(eqx.Module):
 
     def posterior(self, features: Params) -> tuple[TangentPosterior, Float[Array, ""]]:
         """Given θ_0'; and the jitter that the factorization needed."""
-        settings = self.output, self.noise, self.data, self.shift, self.scale
+        settings = self.output, self.noise, self.shift, self.scale
+        model = TangentModel(self.network, features, None, *settings)
         with computing(single_thread=len(self.data.x) <= LARGEST_SMALL_MATRIX):
-            return to_numpy(regress(self.network, features, None, *settings))
+            return to_numpy(regress(model, self.data))
 
 
 class LinearDraws(Posterior):
