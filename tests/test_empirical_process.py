@@ -23,6 +23,7 @@ from augury.surrogates.ntk_process import DEVIATION, LOWER, MEAN, UPPER
 from augury.surrogates.spectral_density import SpectralDensity
 from augury.surrogates.tangent import ntk, push
 from augury.surrogates.tangent_posterior import JITTER
+from samples import distance
 
 KEY = root_key(0)
 WIDTH = 1024
@@ -112,14 +113,6 @@ def test_the_posterior_is_the_formula_at_parameters_fixed_by_the_key():
     np.testing.assert_allclose(fewer.condition(X[3:], Y[3:]).mean(NEW), posterior.mean(NEW), rtol=1e-5)
     other = model.fit(Data.of(X, Y), key=fold(KEY, 1)).posterior
     assert np.abs(other.mean(NEW) - posterior.mean(NEW)).max() > 1e-4
-
-
-def distance(sample, mean, covariance):
-    """How far moments of draws are from expected ones, in units of the Monte-Carlo error."""
-    count, variances = len(sample), np.maximum(np.diagonal(covariance), 1e-6)
-    of_mean = np.abs(sample.mean(0) - mean) / np.sqrt(variances / count)
-    error = np.sqrt((np.outer(variances, variances) + covariance**2) / count)
-    return of_mean.max(), (np.abs(np.cov(sample.T) - covariance) / error).max()
 
 
 def draws(model, count=256):
