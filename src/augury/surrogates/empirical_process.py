@@ -117,8 +117,6 @@ class EmpiricalProcess:
         shift, scale = standardization(data, self.standardize)
         network, output, noise = self.realize(tuned, scale)
         params = draw_params(network, data.dim, key)
-        rows = np.where(data.mask[:, None], data.x, data.x[0])  # padding at a harmless point
-        data = eqx.tree_at(lambda d: d.x, data, rows)
         model = TangentModel(network, params, None, output, noise, np.asarray(shift), np.asarray(scale))
         with computing():
             posterior, jitter = to_numpy(regress(model, data))

@@ -30,7 +30,7 @@ from augury.core.precision import computing, to_numpy
 from augury.surrogates.base import Capability, Fit
 from augury.surrogates.dual_activations import DUALS, Activation
 from augury.surrogates.gp import fit_status, standardization
-from augury.surrogates.gp_posterior import LARGEST_SMALL_MATRIX, condition_on, nugget
+from augury.surrogates.gp_posterior import LARGEST_SMALL_MATRIX, condition_on, covariance
 from augury.surrogates.networks import MLP, Network
 from augury.surrogates.ntk import NTK
 from augury.surrogates.search import Search
@@ -290,9 +290,7 @@ def _loss(shape: Shape, z: Array, x: Array, y: Array, mask: Bool[Array, " n"]) -
     def loss(z: Array) -> Array:
         *settings, log_noise = MEAN + DEVIATION * z
         kernel, noise = _build(shape, *settings), jnp.exp(log_noise)
-        K = jnp.where(mask[:, None] & mask[None, :], kernel.gram(x, x), 0.0)
-        K = K + jnp.diag(jnp.where(mask, nugget(kernel, noise), 1.0))
-        return gaussian_loss(K, y) + 0.5 * z @ z
+        return gaussian_loss(covariance(kernel, noise, x, mask), y) + 0.5 * z @ z
 
     return jax.value_and_grad(loss)(z)
 
