@@ -10,6 +10,7 @@ import scipy.stats
 from augury import Algorithm, DataError, Float, Optimizer, Pool, Space, UnsupportedError
 from augury.core.data import Data
 from augury.core.keys import fold, root_key
+from augury.core.precision import computing
 from augury.surrogates import (
     CNN,
     MLP,
@@ -21,8 +22,9 @@ from augury.surrogates import (
 )
 from augury.surrogates.ntk_process import DEVIATION, LOWER, MEAN, UPPER
 from augury.surrogates.spectral_density import SpectralDensity
-from augury.surrogates.tangent import ntk, push
+from augury.surrogates.tangent import ntk
 from augury.surrogates.tangent_posterior import JITTER
+from samples import distance
 
 KEY = root_key(0)
 WIDTH = 1024
@@ -114,14 +116,6 @@ def test_the_posterior_is_the_formula_at_parameters_fixed_by_the_key():
     assert np.abs(other.mean(NEW) - posterior.mean(NEW)).max() > 1e-4
 
 
-def distance(sample, mean, covariance):
-    """How far moments of draws are from expected ones, in units of the Monte-Carlo error."""
-    count, variances = len(sample), np.maximum(np.diagonal(covariance), 1e-6)
-    of_mean = np.abs(sample.mean(0) - mean) / np.sqrt(variances / count)
-    error = np.sqrt((np.outer(variances, variances) + covariance**2) / count)
-    return of_mean.max(), (np.abs(np.cov(sample.T) - covariance) / error).max()
-
-
 def draws(model, count=256):
     posterior = model.fit(Data.of(X, Y), key=KEY).posterior
     made = posterior.draws(keys=[fold(KEY, i) for i in range(count)])
@@ -151,7 +145,8 @@ def test_a_draw_is_the_exact_update_of_its_prior_draw():
     assert abs(numbers.mean()) < 0.1
     assert numbers.std() == pytest.approx(1.0, abs=0.06)
     assert np.abs(targets - Y).max() < 5.0 * np.sqrt(NOISE)
-    prior = push(network, theta0, np.concatenate([NEW, X]), w)
+    with computing():
+        prior = np.asarray(network.linearize(theta0, np.concatenate([NEW, X]))[1].push(w))
     gain = ntk(network, theta0, NEW, X) @ np.linalg.inv(ntk(network, theta0, X) + NOISE * np.eye(4))
     expected = prior[:9] + gain @ (targets - prior[9:])
     np.testing.assert_allclose(posterior.sample(key=KEY)(NEW), expected, atol=0.05 * expected.std())

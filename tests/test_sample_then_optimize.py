@@ -11,6 +11,7 @@ from augury.policies import InformationGain, Thompson
 from augury.surrogates import Capability, NTKProcess, SampleThenOptimize
 from augury.surrogates.ntk import NTK
 from augury.surrogates.sample_then_optimize import NetworkPath
+from samples import distance
 
 KEY = root_key(0)
 X = np.array([[0.15], [0.3], [0.35], [0.8]])
@@ -57,15 +58,6 @@ def simple_moments(model):
     inner = nngp(X, X) + NOISE * np.eye(len(X))
     cross = back @ nngp(X, NEW)
     return back @ Y, nngp(NEW, NEW) - cross - cross.T + back @ inner @ back.T
-
-
-def distance(sample, mean, covariance):
-    """How far moments of draws are from expected ones, in units of the Monte-Carlo error."""
-    count = len(sample)
-    variances = np.maximum(np.diagonal(covariance), 1e-6)
-    of_mean = np.abs(sample.mean(0) - mean) / np.sqrt(variances / count)
-    error = np.sqrt((np.outer(variances, variances) + covariance**2) / count)
-    return of_mean.max(), (np.abs(np.cov(sample.T) - covariance) / error).max()
 
 
 def test_posterior_draws_match_the_limit():

@@ -62,9 +62,11 @@ def test_products_with_the_jacobian_and_its_transpose(name):
     rng = np.random.default_rng(2)
     v = jax.tree.map(lambda a: rng.standard_normal(a.shape), params)
     c = rng.standard_normal(len(x))
-    np.testing.assert_allclose(tangent.push(network, params, x, v), J @ flat(v), rtol=1e-10)
-    np.testing.assert_allclose(flat(tangent.pull(network, params, x, c)), J.T @ c, rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(tangent.ntk_diagonal(network, params, x), np.sum(J**2, axis=1), rtol=1e-10)
+    with computing():
+        at_x = network.linearize(params, x)[1]
+        np.testing.assert_allclose(at_x.push(v), J @ flat(v), rtol=1e-10)
+        np.testing.assert_allclose(flat(at_x.pull(c)), J.T @ c, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(at_x.diagonal(), np.sum(J**2, axis=1), rtol=1e-10)
     np.testing.assert_allclose(
         tangent.ntk(network, params, x, x[:4]), J @ J[:4].T, rtol=1e-10, atol=1e-12
     )
@@ -102,8 +104,8 @@ def test_float32_parameters_give_float32():
 def test_the_part_of_the_last_layer_is_what_zeroing_it_removes():
     network, params, x, _ = case("tanh-2")
     v = jax.tree.map(np.ones_like, params)
-    full, rest = (tangent.push(network, params, x, u) for u in (v, zero_last(v)))
     with computing():
+        full, rest = (network.linearize(params, x)[1].push(u) for u in (v, zero_last(v)))
         z = jnp.asarray(2 * x - 1)
         for layer in params[:-1]:
             z = jnp.tanh(1.4 / np.sqrt(len(layer.weight)) * z @ layer.weight + 0.3 * layer.bias)

@@ -52,6 +52,24 @@ def check_real(name: str, value: Any) -> None:
         raise UnsupportedError(f"{name} must be a number; got {value!r}. Pass an int or a float.")
 
 
+def check_setting(name: str, value: Any, *, zero: bool = False) -> None:
+    """Refuse what is neither None, for a setting that is learnt, nor positive (or 0) and finite."""
+    if value is None:
+        return
+    check_real(name, value)
+    if not (0.0 < value < np.inf or (zero and value == 0.0)):
+        raise UnsupportedError(
+            f"{name} must be {'at least 0' if zero else 'positive'} and finite; got {value!r}. "
+            "Give such a number, or None to learn it."
+        )
+
+
+def check_flag(name: str, value: object) -> None:
+    """Refuse what is not True or False."""
+    if not isinstance(value, bool):
+        raise UnsupportedError(f"{name} must be True or False; got {value!r}. Use one of them.")
+
+
 def check_value(value: Any) -> float:
     """A told value as a float."""
     if value is None:

@@ -6,6 +6,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from augury._checks import one_of
 from augury._errors import UnsupportedError
 from augury.core.keys import KeyArray, generator
 from augury.maximizers.ascent import MAX_EVALUATIONS, ascend
@@ -48,10 +49,7 @@ class MultiStart(Maximizer):
 
     def __post_init__(self) -> None:
         check_counts("multistart", raw=self.raw, starts=self.starts, max_evaluations=self.max_evaluations)
-        if self.method not in ("lbfgs", "cg"):
-            raise UnsupportedError(
-                f'method must be "lbfgs" or "cg"; got {self.method!r}. Use one of them.'
-            )
+        one_of("method", self.method, ("lbfgs", "cg"))
 
     def fits(self, space: Domain) -> str | None:
         """Spaces of continuous Floats."""

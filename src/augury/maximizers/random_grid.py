@@ -5,7 +5,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
-from augury._checks import check_real
+from augury._checks import check_real, one_of
 from augury._errors import UnsupportedError
 from augury.core.keys import KeyArray, generator
 from augury.maximizers.base import Domain, Found, Maximizer, Rows, Score
@@ -44,10 +44,7 @@ class RandomGrid(Maximizer):
             )
         if self.size is not None:
             check_counts("random-grid", size=self.size)
-        if self.points not in ("uniform", "sobol"):
-            raise UnsupportedError(
-                f'points must be "uniform" or "sobol"; got {self.points!r}. Use one of the two.'
-            )
+        one_of("points", self.points, ("uniform", "sobol"))
 
     def fits(self, space: Domain) -> str | None:
         """Any space."""

@@ -8,7 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import equinox as eqx
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from augury._errors import DataError, UnsupportedError
 from augury._types import Array
@@ -80,6 +80,22 @@ class Posterior(eqx.Module):
                 f"points must have shape ({dim},) or (n, {dim}); got {rows.shape}. Use Space.encode."
             )
 
+    def new_observations(self, xs: Any, ys: Any | None) -> tuple[np.ndarray, np.ndarray]:
+        """Checked arguments of `condition`; a value that is to be the mean is NaN."""
+        xs = np.asarray(xs, dtype=np.float64)
+        xs = xs.reshape(1, -1) if xs.ndim == 1 and xs.size else xs
+        values = np.full(len(xs), np.nan) if ys is None else np.asarray(ys, dtype=np.float64).ravel()
+        if len(values) != len(xs):
+            raise DataError(
+                f"xs and ys must have as many rows; got {len(xs)} and {len(values)}. "
+                "Pass one value for each point."
+            )
+        if ys is not None and not np.isfinite(values).all():
+            raise DataError("ys must be finite; got NaN or infinity. Leave such points out.")
+        if len(xs):
+            self.check_points(xs)
+        return xs, values
+
     @abstractmethod
     def sample(self, *, key: KeyArray, scale: float = 1.0) -> Path:
         """A function drawn from the posterior; μ + scale·(f − μ), so to speak, with another scale."""
@@ -133,19 +149,23 @@ class Posterior(eqx.Module):
         )
 
 
-def new_observations(xs: Any, ys: Any | None) -> tuple[np.ndarray, np.ndarray]:
-    """Checked arguments of `condition`; a value that is to be the mean is NaN."""
-    xs = np.asarray(xs, dtype=np.float64)
-    xs = xs.reshape(1, -1) if xs.ndim == 1 and xs.size else xs
-    values = np.full(len(xs), np.nan) if ys is None else np.asarray(ys, dtype=np.float64).ravel()
-    if len(values) != len(xs):
-        raise DataError(
-            f"xs and ys must have as many rows; got {len(xs)} and {len(values)}. "
-            "Pass one value for each point."
-        )
-    if ys is not None and not np.isfinite(values).all():
-        raise DataError("ys must be finite; got NaN or infinity. Leave such points out.")
-    return xs, values
+class StandardizedPosterior(Posterior):
+    """A posterior of standardized values; results are multiplied by `scale` and moved by `shift`."""
+
+    mask: eqx.AbstractVar[Bool[Array, " capacity"]]  # which rows of `x` were observed
+    noise: eqx.AbstractVar[Float[Array, ""]]  # standardized
+    shift: eqx.AbstractVar[Float[Array, ""]]
+    scale: eqx.AbstractVar[Float[Array, ""]]
+
+    def incumbent(self) -> float:
+        """The largest posterior mean at the observed points; the prior mean without any."""
+        mask = np.asarray(self.mask)
+        return float(np.max(self.mean(np.asarray(self.x))[mask])) if mask.any() else float(self.shift)
+
+    @property
+    def noise_std(self) -> float:
+        """The standard deviation of the observation noise."""
+        return float(np.sqrt(self.noise) * self.scale)
 
 
 @dataclass(frozen=True)

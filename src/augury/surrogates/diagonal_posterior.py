@@ -18,31 +18,19 @@ from augury._types import Array
 from augury.core.data import bucket, pad
 from augury.core.keys import KeyArray, generator
 from augury.core.precision import computing, public, to_numpy
-from augury.surrogates.base import Posterior, new_observations
+from augury.surrogates.base import StandardizedPosterior
 from augury.surrogates.networks import Network
 from augury.surrogates.tangent import Params
 from augury.surrogates.tangent_draw import standard_normal
-from augury.surrogates.tangent_posterior import TangentPath
+from augury.surrogates.tangent_posterior import TangentModel, TangentPath
 
 
-class DiagonalPosterior(Posterior):
+class DiagonalPosterior(TangentModel, StandardizedPosterior):
     """Mean √output·h(x; centre), features at `params`; all in standardized units but for the results."""
 
-    network: Network
-    params: Params
-    centre: Params
-    output: Float[Array, ""]
-    noise: Float[Array, ""]
     U: Params  # its diagonal, in the shape of the parameters; λ is noise/output
     x: Float[Array, "capacity D"]
     mask: Bool[Array, " capacity"]
-    shift: Float[Array, ""]
-    scale: Float[Array, ""]
-
-    @property
-    def rows_at_once(self) -> int | None:
-        """Those of the network."""
-        return self.network.rows_at_once
 
     @public
     def mean(self, x: Float[Array, "*n D"]) -> Float[Array, "*n"]:
@@ -62,16 +50,13 @@ class DiagonalPosterior(Posterior):
         normal = standard_normal(self.params, generator(key))
         size = scale * float(np.sqrt(self.noise))
         weights = jax.tree.map(lambda z, u: size * z / np.sqrt(u), normal, self.U)
-        return TangentPath(
-            self.network, self.params, self.centre, weights, self.output, self.shift, self.scale
-        )
+        return TangentPath(**self.model(), weights=weights)
 
     def condition(self, xs: np.ndarray, ys: np.ndarray | None = None) -> "DiagonalPosterior":
         """U + g∘g for every new point; the mean stays, whatever the values are."""
-        xs, _ = new_observations(xs, ys)
+        xs, _ = self.new_observations(xs, ys)
         if len(xs) == 0:
             return self
-        self.check_points(xs)
         with computing():
             U = to_numpy(_accumulate(self.network, self.params, self.U, xs))
         seen = np.concatenate([np.asarray(self.x)[np.asarray(self.mask)], xs])
@@ -79,22 +64,10 @@ class DiagonalPosterior(Posterior):
         changed = U, pad(seen, capacity), np.arange(capacity) < len(seen)
         return eqx.tree_at(lambda p: (p.U, p.x, p.mask), self, changed)
 
-    def incumbent(self) -> float:
-        """The largest mean at the observed points; the prior mean without any."""
-        mask = np.asarray(self.mask)
-        if not mask.any():
-            return float(self.shift)
-        return float(np.max(self.mean(np.asarray(self.x))[mask]))
-
     def information_gain(self) -> float:
         """½ log det(U/λ)."""
         lam = float(self.noise / self.output)
         return float(sum(0.5 * np.log(np.asarray(u) / lam).sum() for u in jax.tree.leaves(self.U)))
-
-    @property
-    def noise_std(self) -> float:
-        """The standard deviation of the observation noise."""
-        return float(np.sqrt(self.noise) * self.scale)
 
 
 def diagonal(

@@ -17,7 +17,7 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Float
 
-from augury._checks import check_real, need_count
+from augury._checks import check_flag, check_setting, need_count
 from augury._errors import UnsupportedError
 from augury._types import Array
 from augury.core.data import Data, bucket
@@ -29,7 +29,7 @@ from augury.surrogates.networks import Network
 from augury.surrogates.ntk_process import Realized, evenly
 from augury.surrogates.spectral_density import Likeliest, likeliest
 from augury.surrogates.tangent import Params, ntk
-from augury.surrogates.tangent_posterior import regress
+from augury.surrogates.tangent_posterior import TangentModel, regress
 from augury.surrogates.user_networks import as_network, check_network, draw_params, shaped
 
 
@@ -73,19 +73,9 @@ class EmpiricalProcess:
         tuning_points: int = 256,
     ) -> None:
         need_count("tuning_points", tuning_points)
-        for name, value, zero in (("noise", noise, True), ("output", output, False)):
-            if value is None:
-                continue
-            check_real(name, value)
-            if not (0.0 < value < np.inf or (zero and value == 0.0)):
-                raise UnsupportedError(
-                    f"{name} must be {'at least 0' if zero else 'positive'} and finite; got {value!r}. "
-                    "Give such a number, or None to learn it."
-                )
-        if not isinstance(standardize, bool):
-            raise UnsupportedError(
-                f"standardize must be True or False; got {standardize!r}. Use one of them."
-            )
+        check_setting("noise", noise, zero=True)
+        check_setting("output", output)
+        check_flag("standardize", standardize)
         fields = {
             "network": as_network(network),
             "noise": noise,
@@ -127,12 +117,9 @@ class EmpiricalProcess:
         shift, scale = standardization(data, self.standardize)
         network, output, noise = self.realize(tuned, scale)
         params = draw_params(network, data.dim, key)
-        rows = np.where(data.mask[:, None], data.x, data.x[0])  # padding at a harmless point
-        data = eqx.tree_at(lambda d: d.x, data, rows)
+        model = TangentModel(network, params, None, output, noise, np.asarray(shift), np.asarray(scale))
         with computing():
-            posterior, jitter = to_numpy(
-                regress(network, params, None, output, noise, data, np.asarray(shift), np.asarray(scale))
-            )
+            posterior, jitter = to_numpy(regress(model, data))
         status = fit_status(posterior.L_inverse, scale, float(jitter))
         return Fit(posterior, status, self.describe(tuned, scale))
 

@@ -13,7 +13,7 @@ scientific problems with high-dimensional structure" (with EI); Be Greedy, appen
 
 import hashlib
 from collections import OrderedDict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
@@ -22,18 +22,17 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
-from augury._checks import need_count
-from augury._errors import UnsupportedError
+from augury._checks import check_flag, need_count
 from augury._types import Array
 from augury.core.data import Data, bucket, pad
 from augury.core.keys import KeyArray, fold, generator
 from augury.core.precision import public
-from augury.surrogates.base import Capability, Fit, Path, Posterior, new_observations
+from augury.surrogates.base import Capability, Fit, Path, StandardizedPosterior
 from augury.surrogates.empirical_process import EmpiricalProcess, check_output_bias
 from augury.surrogates.gp import fit_status, standardization
-from augury.surrogates.networks import MLP, Network, stack
-from augury.surrogates.ntk_process import NTKProcess, NTKTuned, Realized
-from augury.surrogates.process import Process, check_process, process_for
+from augury.surrogates.networks import Network, stack
+from augury.surrogates.ntk_process import NTKTuned, Realized
+from augury.surrogates.process import NeuralSurrogate
 from augury.surrogates.sample_then_optimize import NetworkPath
 from augury.surrogates.tangent import Params
 from augury.surrogates.training import Trained, train
@@ -43,7 +42,7 @@ LINKS = 4  # states of chains that an ensemble keeps
 
 
 @dataclass(frozen=True)
-class Ensemble:
+class Ensemble(NeuralSurrogate):
     """Networks trained on the same targets, each from a θ_0 of its own that the study's seed fixes.
 
     Pending points join the data at the mean predicted without them, and the members are trained anew.
@@ -66,7 +65,6 @@ class Ensemble:
         zero_output_bias: whether the output's bias starts at 0 (be-greedy, appendix F).
     """
 
-    process: Process | None = None
     width: int = 256
     members: int = 10
     penalty: bool = True
@@ -76,32 +74,20 @@ class Ensemble:
     capabilities: ClassVar[frozenset[Capability]] = frozenset(
         {Capability.MEAN, Capability.VAR, Capability.PATH, Capability.GRADIENT}
     )
-    steady: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_process(self.process)
-        MLP(1, self.width)  # its checks
+        super().__post_init__()
+        need_count("width", self.width)
         need_count("members", self.members)
         if isinstance(self.process, EmpiricalProcess) and self.zero_output_bias:
             check_output_bias(self.process.network)
         for name in ("penalty", "warm_start", "zero_output_bias"):
-            if not isinstance(getattr(self, name), bool):
-                raise UnsupportedError(
-                    f"{name} must be True or False; got {getattr(self, name)!r}. Use one of them."
-                )
+            check_flag(name, getattr(self, name))
         object.__setattr__(self, "_links", OrderedDict())  # what is kept can be computed anew
-
-    def on(self, shape: tuple[int, ...], *, finite: bool) -> "Ensemble":
-        """The surrogate for inputs of that shape: what the user left open is chosen."""
-        return replace(self, process=process_for(self.process, shape))
-
-    @property
-    def _process(self) -> Any:
-        return NTKProcess() if self.process is None else self.process
 
     def tune(self, data: Data, *, key: KeyArray) -> Any:
         """Depth, σ_W, σ_b and noise by marginal likelihood; those of a chain belong to the fit."""
-        return None if self.warm_start else self._process.tune(data, key=key, finite=True)
+        return None if self.warm_start else super().tune(data, key=key)
 
     def fit(self, data: Data, *, key: KeyArray, tuned: Any = None) -> Fit:
         """The members, trained on all of `data`."""
@@ -110,7 +96,7 @@ class Ensemble:
             starts = link.trained.params
         else:
             if tuned is None:
-                tuned = self._process.tune(data, key=key, finite=True)
+                tuned = self.tune(data, key=key)
             link, starts = self._trained(data, tuned, None, key)
         tuned, trained, realized = link
         shift, scale = standardization(data, self._process.standardize)
@@ -191,7 +177,7 @@ def _names(data: Data, key: KeyArray) -> list[bytes]:
     return names
 
 
-class EnsemblePosterior(Posterior):
+class EnsemblePosterior(StandardizedPosterior):
     """The moments of the members' values."""
 
     model: Ensemble = eqx.field(static=True)
@@ -243,10 +229,9 @@ class EnsemblePosterior(Posterior):
 
     def condition(self, xs: np.ndarray, ys: np.ndarray | None = None) -> "EnsemblePosterior":
         """The members trained with more observations; without `ys`, at the mean of those without them."""
-        xs, values = new_observations(xs, ys)
+        xs, values = self.new_observations(xs, ys)
         if len(xs) == 0:
             return self
-        self.check_points(xs)
         n, capacity = int(np.sum(self.mask)), bucket(int(np.sum(self.mask)) + len(xs))
         if ys is None:
             values = eqx.tree_at(lambda p: p.params, self, self.believed).mean(xs)
@@ -259,16 +244,6 @@ class EnsemblePosterior(Posterior):
         return eqx.tree_at(
             lambda p: (p.params, p.believed, p.x, p.y, p.mask), self, (params, believed, x, y, mask)
         )
-
-    def incumbent(self) -> float:
-        """The largest mean at the observed points; the prior mean without any."""
-        mask = np.asarray(self.mask)
-        return float(np.max(self.mean(self.x)[mask])) if mask.any() else float(self.shift)
-
-    @property
-    def noise_std(self) -> float:
-        """The standard deviation of the observation noise."""
-        return float(np.sqrt(self.noise) * self.scale)
 
 
 class MemberPath(Path):

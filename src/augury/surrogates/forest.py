@@ -23,7 +23,7 @@ from augury._types import Array
 from augury.core.data import Data, bucket, pad
 from augury.core.keys import KeyArray, generator
 from augury.core.precision import public
-from augury.surrogates.base import Capability, Fit, Path, Posterior, Status, new_observations
+from augury.surrogates.base import Capability, Fit, Path, Posterior, Status
 
 SMALLEST_DEVIATION = 1e-6  # of the values' own: a forest may be certain, a score divides by σ
 
@@ -126,10 +126,9 @@ class ForestPosterior(Posterior):
 
     def condition(self, xs: np.ndarray, ys: np.ndarray | None = None) -> "ForestPosterior":
         """The forest grown anew with more observations; without `ys`, at the predicted mean."""
-        xs, values = new_observations(xs, ys)
+        xs, values = self.new_observations(xs, ys)
         if len(xs) == 0:
             return self
-        self.check_points(xs)
         n = int(np.sum(self.mask))
         values = np.where(np.isnan(values), self.mean(xs), values)
         x, y = np.concatenate([self.x[:n], xs]), np.concatenate([self.y[:n], values])

@@ -7,6 +7,7 @@ import equinox as eqx
 import numpy as np
 from numpy.random import Generator
 
+from augury._checks import check_flag
 from augury._errors import DataError, UnsupportedError
 from augury._types import Array
 from augury.core.data import Data
@@ -72,10 +73,7 @@ class GaussianProcess:
                     f"Give a positive number, or None to learn it."
                 )
         for name in ("ard", "standardize"):
-            if not isinstance(getattr(self, name), bool):
-                raise UnsupportedError(
-                    f"{name} must be True or False; got {getattr(self, name)!r}. Use one of them."
-                )
+            check_flag(name, getattr(self, name))
         if not isinstance(self.features, int) or self.features < 2 or self.features % 2:
             raise UnsupportedError(
                 f"features must be an even number of at least 2; got {self.features!r}. "

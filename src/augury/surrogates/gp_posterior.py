@@ -14,7 +14,7 @@ from augury.core.data import Data, bucket
 from augury.core.keys import KeyArray, fold, generator
 from augury.core.linalg import cholesky, inverse_factor, square
 from augury.core.precision import computing, public, to_numpy
-from augury.surrogates.base import Path, Posterior, new_observations
+from augury.surrogates.base import Path, StandardizedPosterior
 from augury.surrogates.kernels import Kernel
 from augury.surrogates.likelihood import BASE_JITTER
 
@@ -22,7 +22,7 @@ LARGEST_JOINT_DRAW = 5000
 LARGEST_SMALL_MATRIX = 1024  # above it, BLAS threads help
 
 
-class GPPosterior(Posterior):
+class GPPosterior(StandardizedPosterior):
     """The posterior of a Gaussian process, held as L⁻¹ so that predictions are matrix products."""
 
     kernel: Kernel
@@ -95,10 +95,9 @@ class GPPosterior(Posterior):
 
     def condition(self, xs: np.ndarray, ys: np.ndarray | None = None) -> "GPPosterior":
         """One row of L⁻¹ per new point, O(n²) each; without `ys` the mean is taken as observed."""
-        xs, values = new_observations(xs, ys)
+        xs, values = self.new_observations(xs, ys)
         if len(xs) == 0:
             return self
-        self.check_points(xs)
         with computing():
             posterior, n = self, int(self.mask.sum())
             for i, (x, y) in enumerate(zip(xs, values, strict=True), start=1):
@@ -118,11 +117,6 @@ class GPPosterior(Posterior):
         """½ log det(I + K/nugget) = Σ log L_ii − (n/2) log nugget."""
         diagonal = np.diagonal(np.asarray(self.L_inverse))[np.asarray(self.mask)]
         return float(-np.log(diagonal).sum() - 0.5 * len(diagonal) * np.log(self.nugget))
-
-    @property
-    def noise_std(self) -> float:
-        """The standard deviation of the observation noise."""
-        return float(np.sqrt(self.noise) * self.scale)
 
 
 class GPPath(Path):

@@ -23,7 +23,7 @@ from augury._checks import need_count, one_of
 from augury._errors import UnsupportedError
 from augury._types import Array
 from augury.core.keys import KeyArray, generator
-from augury.surrogates.tangent import Dense, Layer, Layers, Params, Tangent
+from augury.surrogates.tangent import Dense, Layer, Layers, Params, Tangent, linearize_any
 
 Activation = Literal["relu", "erf", "tanh", "gelu"]
 
@@ -61,9 +61,9 @@ class Network(eqx.Module):
     def __call__(self, params: Params, x: Float[Array, "*n D"]) -> Float[Array, "*n"]:
         """f(x; θ) at one point (D,) or at the rows of (n, D)."""
 
-    @abstractmethod
     def linearize(self, params: Params, x: Float[Array, "n D"]) -> tuple[Float[Array, " n"], Tangent]:
         """The values at the rows of `x` and their derivative by the parameters."""
+        return linearize_any(self.__call__, params, x)
 
     @abstractmethod
     def zero_last(self, params: Params) -> Params:

@@ -10,7 +10,7 @@ appendix F (NeuralLinTS); Snoek et al. (2015), "Scalable Bayesian optimization u
 (DNGO).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from augury._checks import check_real
+from augury._checks import check_setting, need_count
 from augury._errors import UnsupportedError
 from augury._types import Array
 from augury.core.data import Data, bucket, pad
@@ -27,18 +27,18 @@ from augury.core.precision import computing, to_numpy
 from augury.surrogates.base import Capability, Fit
 from augury.surrogates.empirical_process import EmpiricalProcess
 from augury.surrogates.gp import fit_status, standardization
-from augury.surrogates.networks import MLP, Network, draw_layer, stack
+from augury.surrogates.networks import Network, draw_layer, stack
 from augury.surrogates.ntk_process import NTKProcess, evenly
-from augury.surrogates.process import Process, check_process, process_for
+from augury.surrogates.process import NeuralSurrogate
 from augury.surrogates.sample_then_optimize import described
 from augury.surrogates.spectral_density import likeliest
 from augury.surrogates.tangent import Dense, Layer, Layers, Params, ntk
-from augury.surrogates.tangent_posterior import regress
+from augury.surrogates.tangent_posterior import TangentModel, regress
 from augury.surrogates.training import train
 
 
 @dataclass(frozen=True)
-class NeuralLinear:
+class NeuralLinear(NeuralSurrogate):
     """Bayesian linear regression on the last hidden layer of a trained network.
 
     The network is trained to convergence from a θ_0 that the study's seed fixes. The two settings of the
@@ -55,44 +55,22 @@ class NeuralLinear:
             variance of the values if the process's noise is.
     """
 
-    process: Process | None = None
     width: int = 256
     prior_variance: float | None = None
     noise: float | None = None
 
     capabilities: ClassVar[frozenset[Capability]] = frozenset(Capability)
-    steady: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_process(self.process)
+        super().__post_init__()
         if isinstance(self.process, EmpiricalProcess) and not self.process.network.knows_last:
             raise UnsupportedError(
                 "a linear head needs a network whose last layer is known; got "
                 f"{type(self.process.network).__name__}. Use an MLP or a CNN."
             )
-        MLP(1, self.width)  # its checks
-        for name in ("prior_variance", "noise"):
-            value = getattr(self, name)
-            if value is None:
-                continue
-            check_real(name, value)
-            if not (0.0 < value < np.inf or (name == "noise" and value == 0.0)):
-                raise UnsupportedError(
-                    f"{name} must be {'at least 0' if name == 'noise' else 'positive'} and finite; "
-                    f"got {value!r}. Give such a number, or None to learn it."
-                )
-
-    def on(self, shape: tuple[int, ...], *, finite: bool) -> "NeuralLinear":
-        """The surrogate for inputs of that shape: what the user left open is chosen."""
-        return replace(self, process=process_for(self.process, shape))
-
-    @property
-    def _process(self) -> Any:
-        return NTKProcess() if self.process is None else self.process
-
-    def tune(self, data: Data, *, key: KeyArray) -> Any:
-        """The network's settings by the marginal likelihood of its process."""
-        return self._process.tune(data, key=key, finite=True)
+        need_count("width", self.width)
+        check_setting("prior_variance", self.prior_variance)
+        check_setting("noise", self.noise, zero=True)
 
     def fit(self, data: Data, *, key: KeyArray, tuned: Any = None) -> Fit:
         """The posterior of a head on a network trained on all of `data`."""
@@ -106,13 +84,9 @@ class NeuralLinear:
         trained = train(network, theta0, data.x, data.mask, (y / np.sqrt(output))[None], lam=lam)
         head = Head(network, jax.tree.map(lambda leaf: np.asarray(leaf[0]), trained.params))
         found = self._settings(head, data, y, scale)
+        model = TangentModel(head, head.zeros(), None, *found, np.asarray(shift), np.asarray(scale))
         with computing():
-            posterior, jitter = to_numpy(
-                regress(
-                    head, head.zeros(), None, found.prior_variance, found.noise,
-                    data, np.asarray(shift), np.asarray(scale),
-                )
-            )  # fmt: skip
+            posterior, jitter = to_numpy(regress(model, data))
         info = {
             **self._process.describe(tuned, scale),
             "prior_variance": float(found.prior_variance * scale**2),

@@ -15,14 +15,14 @@ contextual bandits with UCB-based exploration"; Zhang, Zhou, Li & Gu (2021), "Ne
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, UInt32
 
-from augury._checks import one_of
+from augury._checks import need_count, one_of
 from augury._errors import UnsupportedError
 from augury._types import Array
 from augury.core.data import Data
@@ -31,12 +31,11 @@ from augury.core.precision import computing, public, to_numpy
 from augury.surrogates.base import Capability, Fit, Path, Posterior, Status
 from augury.surrogates.diagonal_posterior import DiagonalPosterior, diagonal
 from augury.surrogates.gp import fit_status, standardization
-from augury.surrogates.networks import MLP, Network, stack
-from augury.surrogates.ntk_process import NTKProcess
-from augury.surrogates.process import Process, check_process, process_for
+from augury.surrogates.networks import Network, stack
+from augury.surrogates.process import NeuralSurrogate
 from augury.surrogates.sample_then_optimize import described
 from augury.surrogates.tangent import Params, parameter_count
-from augury.surrogates.tangent_posterior import TangentPosterior, regress
+from augury.surrogates.tangent_posterior import TangentModel, TangentPosterior, regress
 from augury.surrogates.training import Trained, train
 
 
@@ -70,7 +69,7 @@ class Beginning(NamedTuple):
 
 
 @dataclass(frozen=True)
-class NeuralTangent:
+class NeuralTangent(NeuralSurrogate):
     """Mean by training, variance by tangent features; θ_0 is fixed by the study's seed.
 
     Between two tunings of the settings the values are standardized as at the last one, so that a new
@@ -89,17 +88,14 @@ class NeuralTangent:
             on finite sets only.
     """
 
-    process: Process | None = None
     width: int = 256
     features: Literal["initial", "current"] = "initial"
     covariance: Literal["exact", "diagonal"] = "exact"
     draw: Literal["function", "pointwise"] = "function"
 
-    steady: ClassVar[bool] = True  # θ_0 is the same for every number of observations
-
     def __post_init__(self) -> None:
-        check_process(self.process)
-        MLP(1, self.width)  # its checks
+        super().__post_init__()
+        need_count("width", self.width)
         one_of("features", self.features, ("initial", "current"))
         one_of("covariance", self.covariance, ("exact", "diagonal"))
         one_of("draw", self.draw, ("function", "pointwise"))
@@ -120,22 +116,18 @@ class NeuralTangent:
         lacking = {Capability.JOINT} if self.covariance == "diagonal" else set()
         return frozenset(Capability) - lacking
 
-    @property
-    def _process(self) -> Any:
-        return NTKProcess() if self.process is None else self.process
-
-    def on(self, shape: tuple[int, ...], *, finite: bool) -> "NeuralTangent":
+    def on(self, shape: tuple[int, ...], *, finite: bool) -> Self:
         """The surrogate for inputs of that shape; an error if there must be finitely many and are not."""
         if self.draw == "pointwise" and not finite:
             raise UnsupportedError(
                 'draw="pointwise" must have a finite set of candidates; got a continuous space, where '
                 'independent normals have no largest value. Use draw="function", or a Pool.'
             )
-        return replace(self, process=process_for(self.process, shape))
+        return super().on(shape, finite=finite)
 
     def tune(self, data: Data, *, key: KeyArray) -> NeuralTuned:
         """Depth, σ_W, σ_b and noise by the marginal likelihood of the limit."""
-        return NeuralTuned(self._process.tune(data, key=key, finite=True), data.n)
+        return NeuralTuned(super().tune(data, key=key), data.n)
 
     def fit(self, data: Data, *, key: KeyArray, tuned: NeuralTuned | None = None) -> Fit:
         """The network trained on all of `data`, and the posterior of its tangent features."""
@@ -235,10 +227,8 @@ class _Model(NamedTuple):
 
     def regress(self, data: Data, features: Params) -> tuple[TangentPosterior, Array]:
         """The posterior around the network with parameters `features`."""
-        return regress(
-            self.network, features, features, self.output, self.noise, data, self.shift, self.scale,
-            residuals=False,
-        )  # fmt: skip
+        model = TangentModel(self.network, features, features, *self[2:])
+        return regress(model, data, residuals=False)
 
 
 def _status(posterior: TangentPosterior, jitter: Any) -> Status:

@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from augury._checks import check_count, one_of
+from augury._checks import need_count, one_of
 from augury._errors import UnsupportedError
 from augury._types import Array
 from augury.core.keys import KeyArray
@@ -68,8 +68,7 @@ class NTK(Kernel):
     centred: bool = eqx.field(static=True, default=True)
 
     def __check_init__(self) -> None:
-        if check_count("depth", self.depth) is None:
-            raise UnsupportedError("depth must be a whole number of at least 1; got None. Use 1 or more.")
+        need_count("depth", self.depth)
         one_of("activation", self.activation, tuple(DUALS))
         one_of("kind", self.kind, ("ntk", "nngp"))
         one_of("output_bias", self.output_bias, ("random", "zero"))

@@ -21,8 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
-from augury._checks import check_count, check_real, need_count, one_of
-from augury._errors import UnsupportedError
+from augury._checks import check_count, check_flag, check_setting, need_count, one_of
 from augury._types import Array
 from augury.core.data import Data, bucket, pad
 from augury.core.keys import KeyArray
@@ -31,7 +30,7 @@ from augury.core.precision import computing, to_numpy
 from augury.surrogates.base import Capability, Fit
 from augury.surrogates.dual_activations import DUALS, Activation
 from augury.surrogates.gp import fit_status, standardization
-from augury.surrogates.gp_posterior import LARGEST_SMALL_MATRIX, condition_on, nugget
+from augury.surrogates.gp_posterior import LARGEST_SMALL_MATRIX, condition_on, covariance
 from augury.surrogates.networks import MLP, Network
 from augury.surrogates.ntk import NTK
 from augury.surrogates.search import Search
@@ -132,20 +131,10 @@ class NTKProcess:
         need_count("tuning_points", self.tuning_points)
         one_of("activation", self.activation, tuple(DUALS))
         for name in ("weight_std", "bias_std", "noise", "output"):
-            value = getattr(self, name)
-            if value is None or (name == "weight_std" and value == "1/m"):
-                continue
-            check_real(name, value)
-            if not (0.0 < value < np.inf or (name == "noise" and value == 0.0)):
-                raise UnsupportedError(
-                    f"{name} must be {'at least 0' if name == 'noise' else 'positive'} and finite; "
-                    f"got {value!r}. Give such a number, or None to learn it."
-                )
+            if not (name == "weight_std" and self.weight_std == "1/m"):
+                check_setting(name, getattr(self, name), zero=name == "noise")
         for name in ("standardize", "bias", "centred", "relative"):
-            if not isinstance(getattr(self, name), bool):
-                raise UnsupportedError(
-                    f"{name} must be True or False; got {getattr(self, name)!r}. Use one of them."
-                )
+            check_flag(name, getattr(self, name))
 
     def unit(self, scale: float) -> float:
         """Of `noise` and `output`, in standardized units."""
@@ -301,9 +290,7 @@ def _loss(shape: Shape, z: Array, x: Array, y: Array, mask: Bool[Array, " n"]) -
     def loss(z: Array) -> Array:
         *settings, log_noise = MEAN + DEVIATION * z
         kernel, noise = _build(shape, *settings), jnp.exp(log_noise)
-        K = jnp.where(mask[:, None] & mask[None, :], kernel.gram(x, x), 0.0)
-        K = K + jnp.diag(jnp.where(mask, nugget(kernel, noise), 1.0))
-        return gaussian_loss(K, y) + 0.5 * z @ z
+        return gaussian_loss(covariance(kernel, noise, x, mask), y) + 0.5 * z @ z
 
     return jax.value_and_grad(loss)(z)
 

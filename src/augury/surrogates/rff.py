@@ -13,7 +13,7 @@ from augury.core.data import Data, bucket, pad
 from augury.core.keys import KeyArray, generator
 from augury.core.linalg import cholesky, inverse_factor, square
 from augury.core.precision import computing, public, to_numpy
-from augury.surrogates.base import Capability, Fit, Path, Posterior, new_observations
+from augury.surrogates.base import Capability, Fit, Path, StandardizedPosterior
 from augury.surrogates.features import Features
 from augury.surrogates.gp import GaussianProcess, describe, fit_status, standardization
 from augury.surrogates.gp_posterior import nugget
@@ -76,7 +76,7 @@ class FourierProcess:
         return Fit(posterior, fit_status(posterior.weights, scale, jitter), info)
 
 
-class FourierPosterior(Posterior):
+class FourierPosterior(StandardizedPosterior):
     """The posterior of the weights, held as a root of its covariance."""
 
     features: Features
@@ -115,10 +115,9 @@ class FourierPosterior(Posterior):
 
     def condition(self, xs: np.ndarray, ys: np.ndarray | None = None) -> "FourierPosterior":
         """A rank-one update of the root per new point, O(M²) each."""
-        xs, values = new_observations(xs, ys)
+        xs, values = self.new_observations(xs, ys)
         if len(xs) == 0:
             return self
-        self.check_points(xs)
         with computing():
             posterior = self
             for x, y in zip(xs, values, strict=True):
@@ -129,21 +128,9 @@ class FourierPosterior(Posterior):
         room = pad(seen, capacity), np.arange(capacity) < len(seen)
         return eqx.tree_at(lambda p: (p.x, p.mask), posterior, room)
 
-    def incumbent(self) -> float:
-        """The largest posterior mean at the observed points; the prior mean without any."""
-        mask = np.asarray(self.mask)
-        if not mask.any():
-            return float(self.shift)
-        return float(np.max(self.mean(np.asarray(self.x))[mask]))
-
     def information_gain(self) -> float:
         """½ log det(I + ΦΦᵀ/nugget) = ½ log det(A/nugget)."""
         return float(self.gain)
-
-    @property
-    def noise_std(self) -> float:
-        """The standard deviation of the observation noise."""
-        return float(np.sqrt(self.noise) * self.scale)
 
 
 class FeaturePath(Path):
@@ -171,10 +158,11 @@ def _fit(
     root = inverse_factor(L)
     weights = root.T @ (root @ (Phi.T @ y))
     gain = jnp.log(jnp.diagonal(L)).sum() - 0.5 * features.count * jnp.log(nugget)
-    x, mask, noise = jnp.asarray(data.x), jnp.asarray(data.mask), jnp.asarray(noise)
     posterior = FourierPosterior(
-        features, noise, nugget, weights, root, gain, x, mask, jnp.asarray(shift), jnp.asarray(scale)
-    )
+        features=features, noise=jnp.asarray(noise), nugget=nugget, weights=weights, root=root, gain=gain,
+        x=jnp.asarray(data.x), mask=jnp.asarray(data.mask), shift=jnp.asarray(shift),
+        scale=jnp.asarray(scale),
+    )  # fmt: skip
     return posterior, jitter
 
 

@@ -19,7 +19,7 @@ be-greedy's; sto-bnts leaves it out, and its draws are too narrow then.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -28,18 +28,17 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
-from augury._checks import check_count
+from augury._checks import check_count, check_flag
 from augury._errors import UnsupportedError
 from augury._types import Array
 from augury.core.data import Data
 from augury.core.keys import KeyArray, fold, generator
 from augury.core.precision import computing, public
 from augury.surrogates.base import Capability, Draw, Fit, Path, Posterior
-from augury.surrogates.empirical_process import EmpiricalProcess, EmpiricalTuned, check_output_bias
+from augury.surrogates.empirical_process import EmpiricalProcess, check_output_bias
 from augury.surrogates.gp import standardization
 from augury.surrogates.networks import Network, stack
-from augury.surrogates.ntk_process import NTKProcess, NTKTuned
-from augury.surrogates.process import Process, check_process, process_for
+from augury.surrogates.process import NeuralSurrogate
 from augury.surrogates.tangent import Params, cast
 from augury.surrogates.tangent_draw import standard_normal
 from augury.surrogates.training import Trained, train
@@ -48,7 +47,7 @@ WIDTH = 256  # units of a hidden layer, at least
 
 
 @dataclass(frozen=True)
-class SampleThenOptimize:
+class SampleThenOptimize(NeuralSurrogate):
     """Draws functions by training networks, and can do nothing else.
 
     Pending points do not enter: the draws are independent, which makes a batch diverse.
@@ -68,7 +67,6 @@ class SampleThenOptimize:
         zero_output_bias: whether the output's bias starts at 0 (be-greedy, appendix F).
     """
 
-    process: Process | None = None
     width: int | None = None
     correction: bool = True
     perturb_targets: bool = True
@@ -76,35 +74,22 @@ class SampleThenOptimize:
     zero_output_bias: bool = False
 
     capabilities: ClassVar[frozenset[Capability]] = frozenset({Capability.PATH, Capability.GRADIENT})
-    steady: ClassVar[bool] = True  # every fit of a study gets the same key, for the belief's sake
 
     def __post_init__(self) -> None:
-        check_process(self.process)
+        super().__post_init__()
         check_count("width", self.width)
         for name in ("correction", "perturb_targets", "penalty", "zero_output_bias"):
-            if not isinstance(getattr(self, name), bool):
-                raise UnsupportedError(
-                    f"{name} must be True or False; got {getattr(self, name)!r}. Use one of them."
-                )
+            check_flag(name, getattr(self, name))
         if isinstance(self.process, EmpiricalProcess) and self.zero_output_bias:
             check_output_bias(self.process.network)
 
-    def on(self, shape: tuple[int, ...], *, finite: bool) -> "SampleThenOptimize":
-        """The surrogate for inputs of that shape: what the user left open is chosen."""
-        return replace(self, process=process_for(self.process, shape))
-
-    def tune(self, data: Data, *, key: KeyArray) -> NTKTuned | EmpiricalTuned:
-        """The settings by the marginal likelihood of the process."""
-        return self._process.tune(data, key=key, finite=True)
-
-    def fit(self, data: Data, *, key: KeyArray, tuned: NTKTuned | EmpiricalTuned | None = None) -> Fit:
+    def fit(self, data: Data, *, key: KeyArray, tuned: Any = None) -> Fit:
         """What draws are made from; each is trained when it is drawn."""
-        process: Any = self._process  # `tuned` is its own
         if tuned is None:
             tuned = self.tune(data, key=key)
-        limit = process.fit(data, key=key, tuned=tuned)
-        shift, scale = standardization(data, process.standardize)
-        network, output, noise = process.realize(
+        limit = self._process.fit(data, key=key, tuned=tuned)
+        shift, scale = standardization(data, self._process.standardize)
+        network, output, noise = self._process.realize(
             tuned,
             scale,
             width=self.width or width_for(len(data.x)),
@@ -118,10 +103,6 @@ class SampleThenOptimize:
             gain=np.asarray(limit.posterior.information_gain()),
         )  # fmt: skip
         return Fit(posterior, limit.status, limit.info, belief=limit.posterior)
-
-    @property
-    def _process(self) -> Process:
-        return NTKProcess() if self.process is None else self.process
 
 
 def width_for(rows: int) -> int:

@@ -301,21 +301,3 @@ def ntk(network: Linearizable, params: Params, a: Array, b: Array | None = None)
     """K(a, b) = ⟨∇f(a; θ), ∇f(b; θ)⟩ of rows of `a` and of `b` (or `a`), in the parameters' precision."""
     left = _tangent_of(network, params, a)
     return left.gram(left if b is None else _tangent_of(network, params, b))
-
-
-@_anywhere
-def ntk_diagonal(network: Linearizable, params: Params, x: Array) -> Array:
-    """K(x_i, x_i) = ‖∇f(x_i; θ)‖² for every row."""
-    return _tangent_of(network, params, x).diagonal()
-
-
-@_anywhere
-def push(network: Linearizable, params: Params, x: Array, v: Params) -> Array:
-    """⟨∇f(x_i; θ), v⟩ for every row of `x`, the linear part of f(x_i; θ + v) (STO-BNTS, Alg. 1)."""
-    return _tangent_of(network, params, x).push(v)
-
-
-@_anywhere
-def pull(network: Linearizable, params: Params, x: Array, c: Array) -> Params:
-    """Σ_i c_i ∇f(x_i; θ), with the structure of the parameters."""
-    return _tangent_of(network, params, x).pull(c)

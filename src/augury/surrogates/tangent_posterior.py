@@ -8,6 +8,8 @@ one forward derivative per point, whatever the number of observations.
 """
 
 import operator
+from dataclasses import fields
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -17,11 +19,11 @@ from jaxtyping import Bool, Float
 from scipy.linalg import lapack
 
 from augury._types import Array
-from augury.core.data import Data, bucket, pad
+from augury.core.data import Data, bucket
 from augury.core.keys import KeyArray, fold, generator
 from augury.core.linalg import cholesky, inverse_factor, square
 from augury.core.precision import computing, public, to_numpy
-from augury.surrogates.base import Path, Posterior, new_observations
+from augury.surrogates.base import Path, StandardizedPosterior
 from augury.surrogates.networks import Network
 from augury.surrogates.tangent import Blockwise, Params, Tangent
 from augury.surrogates.tangent_draw import standard_normal
@@ -31,22 +33,15 @@ ROWS = 512  # of K at a time beyond
 JITTER = 1e-8  # times the mean variance at the observations, always on the diagonal
 
 
-class TangentPosterior(Posterior):
-    """The posterior of w; the mean m is √output·f(x; centre), or 0 if `centre` is None."""
+class TangentModel(eqx.Module):
+    """f before any data, in standardized units; m(x) = √output · f(x; centre), or 0 if that is None."""
 
     network: Network
     params: Params  # θ of the features
     centre: Params | None
     output: Float[Array, ""]
     noise: Float[Array, ""]
-    x: Float[Array, "capacity D"]
-    residual: Float[Array, " capacity"]  # standardized y − m(x); zero in padded rows
-    mask: Bool[Array, " capacity"]
-    tangent: Tangent  # at x
-    L_inverse: Float[Array, "capacity capacity"]
-    weights: Params  # √output · the mean of w
-    nugget: Float[Array, ""]
-    shift: Float[Array, ""]
+    shift: Float[Array, ""]  # of the values that were standardized
     scale: Float[Array, ""]
 
     @property
@@ -54,12 +49,31 @@ class TangentPosterior(Posterior):
         """Those of the network."""
         return self.network.rows_at_once
 
+    def model(self) -> dict[str, Any]:
+        """These fields by name, for what else is made of the same model."""
+        return {field.name: getattr(self, field.name) for field in fields(TangentModel)}
+
     def _centre(self, x: Array) -> Array:
-        return _centre(self, x)
+        """m(x)."""
+        if self.centre is None:
+            return jnp.zeros(x.shape[:-1])
+        return jnp.sqrt(self.output) * self.network(self.centre, x)
 
     def _linear(self, x: Array, weights: Params) -> Array:
         """⟨∇f(x; θ), weights⟩."""
         return jax.jvp(lambda params: self.network(params, x), (self.params,), (weights,))[1]
+
+
+class TangentPosterior(TangentModel, StandardizedPosterior):
+    """The posterior of w."""
+
+    x: Float[Array, "capacity D"]
+    residual: Float[Array, " capacity"]  # standardized y − m(x); zero in padded rows
+    mask: Bool[Array, " capacity"]
+    tangent: Tangent  # at x
+    L_inverse: Float[Array, "capacity capacity"]
+    weights: Params  # √output · the mean of w
+    nugget: Float[Array, ""]
 
     def _half(self, x: Float[Array, "m D"]) -> tuple[Tangent, Float[Array, "capacity m"]]:
         """The features at x, and L⁻¹k(x)."""
@@ -97,119 +111,76 @@ class TangentPosterior(Posterior):
 
     def condition(self, xs: np.ndarray, ys: np.ndarray | None = None) -> "TangentPosterior":
         """One row of L⁻¹ per new point, O(n²) each; without `ys` the mean is taken as observed."""
-        xs, values = new_observations(xs, ys)
+        xs, values = self.new_observations(xs, ys)
         if len(xs) == 0:
             return self
-        self.check_points(xs)
-        posterior, n = self, int(np.sum(self.mask))
-        with computing():
-            for i, (x, y) in enumerate(zip(xs, values, strict=True), start=1):
-                posterior = to_numpy(_append(_grow(posterior, bucket(n + i)), x, y))
-        return posterior
-
-    def incumbent(self) -> float:
-        """The largest posterior mean at the observed points; the prior mean without any."""
-        mask = np.asarray(self.mask)
-        if not mask.any():
-            return float(self.shift)
-        return float(np.max(self.mean(np.asarray(self.x))[mask]))
+        n = int(np.sum(self.mask))
+        p = _with_room(self, bucket(n + len(xs)))
+        x, residual, mask, L_inverse = p.x, p.residual, p.mask, p.L_inverse  # written to below
+        tangent, half = p.tangent, L_inverse @ residual
+        with computing(single_thread=len(x) <= LARGEST_COMPILED):
+            for i, (new, y) in enumerate(zip(xs, values, strict=True), start=n):
+                x[i], mask[i] = new, True
+                tangent, k, centre = to_numpy(_with_row(p.model(), tangent, x, mask, new, i))
+                known, variance = L_inverse[:i, :i], k[i]
+                l = known @ k[:i]  # noqa: E741
+                d = np.sqrt(max(variance + p.nugget - l @ l, 1e-10 * variance + 1e-300))
+                L_inverse[i, :i], L_inverse[i, i] = -(l @ known) / d, 1.0 / d
+                residual[i] = l @ half[:i] if np.isnan(y) else (y - p.shift) / p.scale - centre
+                half[i] = L_inverse[i, : i + 1] @ residual[: i + 1]
+            weights = to_numpy(_pulled(tangent, p.output * (half @ L_inverse) * mask))
+        return eqx.tree_at(lambda q: (q.tangent, q.weights), p, (tangent, weights))
 
     def information_gain(self) -> float:
         """½ log det(I + K/nugget) = Σ log L_ii − (n/2) log nugget."""
         diagonal = np.diagonal(np.asarray(self.L_inverse))[np.asarray(self.mask)]
         return float(-np.log(diagonal).sum() - 0.5 * len(diagonal) * np.log(self.nugget))
 
-    @property
-    def noise_std(self) -> float:
-        """The standard deviation of the observation noise."""
-        return float(np.sqrt(self.noise) * self.scale)
 
+class TangentPath(TangentModel, Path):
+    """x ↦ shift + scale · (m(x) + ⟨∇f(x; θ), weights⟩)."""
 
-class TangentPath(Path):
-    """x ↦ shift + scale · (m(x) + ⟨∇f(x; θ), weights⟩), with m as in the posterior."""
-
-    network: Network
-    params: Params
-    centre: Params | None
     weights: Params
-    output: Float[Array, ""]
-    shift: Float[Array, ""]
-    scale: Float[Array, ""]
-
-    @property
-    def rows_at_once(self) -> int | None:
-        """Those of the network."""
-        return self.network.rows_at_once
 
     @public
     def __call__(self, x: Float[Array, "*n D"]) -> Float[Array, "*n"]:
         """The value at one point or at several."""
-        value = jax.jvp(lambda params: self.network(params, x), (self.params,), (self.weights,))[1]
-        return self.shift + self.scale * (value + _centre(self, x))
+        return self.shift + self.scale * (self._linear(x, self.weights) + self._centre(x))
 
 
-def _centre(p: TangentPosterior | TangentPath, x: Array) -> Array:
-    """m(x)."""
-    if p.centre is None:
-        return jnp.zeros(x.shape[:-1])
-    return jnp.sqrt(p.output) * p.network(p.centre, x)
-
-
-def regress(
-    network: Network,
-    params: Params,
-    centre: Params | None,
-    output: Array,
-    noise: Array,
-    data: Data,
-    shift: Array,
-    scale: Array,
-    *,
-    residuals: bool = True,
-) -> tuple[TangentPosterior, Array]:
+def regress(model: TangentModel, data: Data, *, residuals: bool = True) -> tuple[TangentPosterior, Array]:
     """The posterior given all of `data`, and the jitter that the factorization needed.
 
     Without `residuals` the mean is m itself, for an m that was trained on the data.
     """
-    settings = network, params, centre, output, noise, data, shift, scale
     if len(data.x) > LARGEST_COMPILED:
-        posterior = _regress_in_place(*settings, residuals)
+        posterior = _regress_in_place(model, data, residuals)
         if posterior is not None:
             return posterior, jnp.zeros(())
-    return _regress(*settings, residuals)
+    return _regress(model, data, residuals)
 
 
-def _regress_in_place(
-    network: Network,
-    params: Params,
-    centre: Params | None,
-    output: Array,
-    noise: Array,
-    data: Data,
-    shift: Array,
-    scale: Array,
-    residuals: bool,
-) -> TangentPosterior | None:
+def _regress_in_place(model: TangentModel, data: Data, residuals: bool) -> TangentPosterior | None:
     """The same with one n × n matrix in memory, which becomes K, L and L⁻¹; None if K is singular."""
     n, mask = len(data.x), np.asarray(data.mask)
     small = Data.of(data.x[:1], data.y[:1], data.groups)  # a posterior of the right structure
-    posterior, _ = _regress(network, params, centre, output, noise, small, shift, scale, residuals)
-    tangent, residual = _observed(network, params, centre, output, data, shift, scale, residuals)
+    posterior, _ = _regress(model, small, residuals)
+    tangent, residual = _observed(model, data, residuals)
     K = np.empty((n, n))
     for start in range(0, n, ROWS):
         rows = data.x[start : start + ROWS]
-        K[start : start + ROWS] = _rows_of_gram(network, params, output, rows, tangent)
+        K[start : start + ROWS] = _rows_of_gram(model, rows, tangent)
     K[~mask], K[:, ~mask] = 0.0, 0.0
     diagonal = np.einsum("ii->i", K)
-    nugget = np.asarray(noise) + JITTER * diagonal[mask].mean()
+    nugget = np.asarray(model.noise) + JITTER * diagonal[mask].mean()
     diagonal += np.where(mask, nugget, 1.0)
     upper, failed = lapack.dpotrf(K.T, lower=0, overwrite_a=1, clean=1)  # K.T is K in Fortran's order
     if failed:
         return None
     inverse, _ = lapack.dtrtri(upper, lower=0, overwrite_c=1)
     changed = (data.x, residual, mask, tangent, inverse.T, nugget)
-    fields = operator.attrgetter("x", "residual", "mask", "tangent", "L_inverse", "nugget")
-    return _with_weights(eqx.tree_at(fields, posterior, changed))
+    places = operator.attrgetter("x", "residual", "mask", "tangent", "L_inverse", "nugget")
+    return _with_weights(eqx.tree_at(places, posterior, changed))
 
 
 def at_data(x: Array, mask: Array) -> Array:
@@ -218,51 +189,29 @@ def at_data(x: Array, mask: Array) -> Array:
 
 
 @eqx.filter_jit
-def _rows_of_gram(network: Network, params: Params, output: Array, x: Array, tangent: Tangent) -> Array:
-    return output * network.linearize(params, x)[1].gram(tangent)
+def _rows_of_gram(model: TangentModel, x: Array, tangent: Tangent) -> Array:
+    return model.output * model.network.linearize(model.params, x)[1].gram(tangent)
 
 
 @eqx.filter_jit
-def _observed(
-    network: Network,
-    params: Params,
-    centre: Params | None,
-    output: Array,
-    data: Data,
-    shift: Array,
-    scale: Array,
-    residuals: bool,
-) -> tuple[Tangent, Array]:
+def _observed(model: TangentModel, data: Data, residuals: bool) -> tuple[Tangent, Array]:
     """The features at the observations, and what m leaves of the values."""
     x, mask = at_data(data.x, data.mask), jnp.asarray(data.mask)
-    mean = 0.0 if centre is None else jnp.sqrt(output) * network(centre, x)
-    residual = jnp.where(mask & residuals, (data.y - shift) / scale - mean, 0.0)
-    return network.linearize(params, x)[1], residual
+    rest = (data.y - model.shift) / model.scale - model._centre(x)
+    return model.network.linearize(model.params, x)[1], jnp.where(mask & residuals, rest, 0.0)
 
 
 @eqx.filter_jit
-def _regress(
-    network: Network,
-    params: Params,
-    centre: Params | None,
-    output: Array,
-    noise: Array,
-    data: Data,
-    shift: Array,
-    scale: Array,
-    residuals: bool,
-) -> tuple[TangentPosterior, Array]:
+def _regress(model: TangentModel, data: Data, residuals: bool) -> tuple[TangentPosterior, Array]:
     x, mask = jnp.asarray(data.x), jnp.asarray(data.mask)
-    tangent, residual = _observed(network, params, centre, output, data, shift, scale, residuals)
-    K = output * jnp.where(mask[:, None] & mask[None, :], tangent.gram(tangent), 0.0)
+    tangent, residual = _observed(model, data, residuals)
+    K = model.output * jnp.where(mask[:, None] & mask[None, :], tangent.gram(tangent), 0.0)
     unit = jnp.where(mask, jnp.diagonal(K), 0.0).sum() / jnp.maximum(mask.sum(), 1)
-    nugget = noise + JITTER * unit
+    nugget = model.noise + JITTER * unit
     L, jitter = cholesky(K + jnp.diag(jnp.where(mask, nugget, 1.0)))
     posterior = TangentPosterior(
-        network=network, params=params, centre=centre, output=jnp.asarray(output),
-        noise=jnp.asarray(noise), x=x, residual=residual, mask=mask, tangent=tangent,
-        L_inverse=inverse_factor(L), weights=jax.tree.map(jnp.zeros_like, params),
-        nugget=nugget + jitter, shift=jnp.asarray(shift), scale=jnp.asarray(scale),
+        **model.model(), x=x, residual=residual, mask=mask, tangent=tangent, L_inverse=inverse_factor(L),
+        weights=jax.tree.map(jnp.zeros_like, model.params), nugget=nugget + jitter,
     )  # fmt: skip
     return _with_weights(posterior), jitter
 
@@ -283,49 +232,35 @@ def _sample(p: TangentPosterior, prior: Params, epsilon: Array, scale: Array) ->
     noise = scale * jnp.sqrt(p.nugget) * epsilon
     residual = jnp.where(p.mask, p.residual - p.tangent.push(prior) - noise, 0.0)
     weights = jax.tree.map(jnp.add, prior, _dual(p, residual))
-    return TangentPath(p.network, p.params, p.centre, weights, p.output, p.shift, p.scale)
+    return TangentPath(**p.model(), weights=weights)
 
 
-def _grow(posterior: TangentPosterior, capacity: int) -> TangentPosterior:
-    """The same posterior with room for more observations; its features come with the next one."""
-    more = capacity - len(posterior.x)
-    if more <= 0:
-        return posterior
-    L_inverse = np.eye(capacity)
-    L_inverse[:-more, :-more] = posterior.L_inverse
-    padded = (
-        np.pad(posterior.x, ((0, more), (0, 0))),
-        pad(np.asarray(posterior.residual), capacity),
-        np.pad(posterior.mask, (0, more)),
-        L_inverse,
-    )
-    grown = eqx.tree_at(lambda p: (p.x, p.residual, p.mask, p.L_inverse), posterior, padded)
-    return to_numpy(_featured(grown))
+def _with_room(p: TangentPosterior, capacity: int) -> TangentPosterior:
+    """The same posterior with room for more observations, in arrays that may be written to."""
+    more = max(capacity - len(p.x), 0)
+    L_inverse = np.eye(len(p.x) + more)
+    L_inverse[: len(p.x), : len(p.x)] = p.L_inverse
+    roomy = (
+        np.pad(p.x, ((0, more), (0, 0))), np.pad(p.residual, (0, more)), np.pad(p.mask, (0, more)), L_inverse,
+    )  # fmt: skip
+    return eqx.tree_at(lambda q: (q.x, q.residual, q.mask, q.L_inverse), p, roomy)
 
 
 @eqx.filter_jit
-def _featured(p: TangentPosterior) -> TangentPosterior:
-    return eqx.tree_at(lambda q: q.tangent, p, p.network.linearize(p.params, at_data(p.x, p.mask))[1])
+def _with_row(
+    model: dict[str, Any], tangent: Tangent, x: Array, mask: Array, new: Array, i: Array
+) -> tuple[Tangent, Array, Array]:
+    """The features with those of row i, output · their products with it, and m there."""
+    own = TangentModel(**model)
+    features = own.network.linearize(own.params, new[None])[1]
+    if isinstance(tangent, Blockwise) or len(tangent.diagonal()) < len(x):
+        tangent = own.network.linearize(own.params, at_data(x, mask))[1]
+    else:
+        tangent = jax.tree.map(lambda a, b: a.at[i].set(b[0]) if a.ndim else a, tangent, features)
+    k = own.output * jnp.where(mask, tangent.gram(features)[:, 0], 0.0)
+    return tangent, k, own._centre(new)
 
 
 @eqx.filter_jit
-def _append(p: TangentPosterior, x: Array, y: Array) -> TangentPosterior:
-    """One more observation: a new row of L, hence of L⁻¹, as in :mod:`augury.surrogates.gp_posterior`."""
-    i = p.mask.sum()
-    features, half = p._half(x[None])
-    l, variance = half[:, 0], p.output * features.diagonal()[0]  # noqa: E741
-    d = jnp.sqrt(jnp.maximum(variance + p.nugget - l @ l, 1e-10 * variance + 1e-300))
-    linear = p._linear(x, p.weights)
-    surprise = jnp.where(jnp.isnan(y), linear, (y - p.shift) / p.scale - p._centre(x))
-    row = (-(l @ p.L_inverse) / d).at[i].set(1.0 / d)
-    changed = (
-        p.x.at[i].set(x),
-        p.residual.at[i].set(surprise),
-        p.mask.at[i].set(True),
-        p.L_inverse.at[i].set(row),
-    )
-    p = eqx.tree_at(lambda q: (q.x, q.residual, q.mask, q.L_inverse), p, changed)
-    if isinstance(p.tangent, Blockwise):
-        return _with_weights(_featured(p))
-    rows = jax.tree.map(lambda a, b: a.at[i].set(b[0]) if a.ndim else a, p.tangent, features)
-    return _with_weights(eqx.tree_at(lambda q: q.tangent, p, rows))
+def _pulled(tangent: Tangent, c: Array) -> Params:
+    return tangent.pull(c)

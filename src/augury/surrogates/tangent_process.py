@@ -12,14 +12,14 @@ Reference: Dai et al. (2022), "Sample-then-optimize batch neural Thompson sampli
 algorithm 2.
 """
 
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any
 
 import equinox as eqx
 import numpy as np
 from jaxtyping import Float
 
-from augury._errors import UnsupportedError
+from augury._checks import check_flag, need_count
 from augury._types import Array
 from augury.core.data import Data
 from augury.core.keys import KeyArray, fold
@@ -27,15 +27,14 @@ from augury.core.precision import computing, to_numpy
 from augury.surrogates.base import Capability, Fit, Posterior
 from augury.surrogates.gp import fit_status, standardization
 from augury.surrogates.gp_posterior import LARGEST_SMALL_MATRIX
-from augury.surrogates.networks import MLP, Network
-from augury.surrogates.ntk_process import NTKProcess
-from augury.surrogates.process import Process, check_process, process_for
+from augury.surrogates.networks import Network
+from augury.surrogates.process import NeuralSurrogate
 from augury.surrogates.tangent import Params
-from augury.surrogates.tangent_posterior import TangentPath, TangentPosterior, regress
+from augury.surrogates.tangent_posterior import TangentModel, TangentPath, TangentPosterior, regress
 
 
 @dataclass(frozen=True)
-class TangentProcess:
+class TangentProcess(NeuralSurrogate):
     """Exact draws of the linear model on tangent features.
 
     Args:
@@ -46,34 +45,18 @@ class TangentProcess:
             the study's seed: mean, variance and all else exist then, exact for that network.
     """
 
-    process: Process | None = None
     width: int = 256
     redraw: bool = True
 
-    steady: ClassVar[bool] = True  # θ_0' without redrawing
-
     def __post_init__(self) -> None:
-        check_process(self.process)
-        MLP(1, self.width)  # its checks
-        if not isinstance(self.redraw, bool):
-            raise UnsupportedError(f"redraw must be True or False; got {self.redraw!r}. Use True.")
+        super().__post_init__()
+        need_count("width", self.width)
+        check_flag("redraw", self.redraw)
 
     @property
     def capabilities(self) -> frozenset[Capability]:
         """Draws; all, if the features are fixed."""
         return frozenset({Capability.PATH, Capability.GRADIENT} if self.redraw else Capability)
-
-    def on(self, shape: tuple[int, ...], *, finite: bool) -> "TangentProcess":
-        """The surrogate for inputs of that shape: what the user left open is chosen."""
-        return replace(self, process=process_for(self.process, shape))
-
-    @property
-    def _process(self) -> Any:
-        return NTKProcess() if self.process is None else self.process
-
-    def tune(self, data: Data, *, key: KeyArray) -> Any:
-        """The settings by the marginal likelihood of the process."""
-        return self._process.tune(data, key=key, finite=True)
 
     def fit(self, data: Data, *, key: KeyArray, tuned: Any = None) -> Fit:
         """What draws are made from; with fixed features, the posterior itself."""
@@ -104,9 +87,10 @@ class Linear(eqx.Module):
 
     def posterior(self, features: Params) -> tuple[TangentPosterior, Float[Array, ""]]:
         """Given θ_0'; and the jitter that the factorization needed."""
-        settings = self.output, self.noise, self.data, self.shift, self.scale
+        settings = self.output, self.noise, self.shift, self.scale
+        model = TangentModel(self.network, features, None, *settings)
         with computing(single_thread=len(self.data.x) <= LARGEST_SMALL_MATRIX):
-            return to_numpy(regress(self.network, features, None, *settings))
+            return to_numpy(regress(model, self.data))
 
 
 class LinearDraws(Posterior):

@@ -15,7 +15,7 @@ from augury._types import Array
 from augury.core.keys import KeyArray, generator
 from augury.core.precision import computing, to_numpy
 from augury.surrogates.networks import Network
-from augury.surrogates.tangent import Params, Tangent, linearize_any
+from augury.surrogates.tangent import Params
 
 IMAGES = 16  # that are scored together
 
@@ -67,10 +67,6 @@ class UserNetwork(Network):
     def __call__(self, params: Params, x: Float[Array, "*n D"]) -> Float[Array, "*n"]:
         """f(x; θ)."""
         return _by_rows(lambda row: self.apply(params, row), self.shape, x)
-
-    def linearize(self, params: Params, x: Array) -> tuple[Array, Tangent]:
-        """The values at the rows of `x` and their Jacobian."""
-        return linearize_any(self.__call__, params, x)
 
     def zero_last(self, params: Params) -> Params:
         """What `last` returns."""
@@ -142,10 +138,6 @@ class ModuleNetwork(Network):
         theta = jax.tree.map(jnp.multiply, self.scales, params)
         module = eqx.combine(theta, eqx.filter(self.module.value, eqx.is_array, inverse=True))
         return _by_rows(module, self.shape, x)
-
-    def linearize(self, params: Params, x: Array) -> tuple[Array, Tangent]:
-        """The values at the rows of `x` and their Jacobian."""
-        return linearize_any(self.__call__, params, x)
 
     def zero_last(self, params: Params) -> Params:
         """Not known."""
