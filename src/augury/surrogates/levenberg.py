@@ -52,6 +52,7 @@ SMALLEST_RATIO = 1e-4  # of actual and expected decrease, for a step to be taken
 LINEAR = 0.9  # the ratio above which steps need no damping
 INEXACT = 0.1  # the error of a step by conjugate gradients, as a fraction of the residuals
 ROUGH = 0.3  # and of its correction, as a fraction of what is corrected
+TINY = 1e-300
 LARGEST_DAMPING = 1e10  # in units of the mean of K's diagonal
 
 
@@ -137,7 +138,7 @@ def descend(
     def step(s: State) -> State:
         s, best, expected = _step(problem, s)
         loss = problem.loss(s.r, s.length)
-        ratio = (loss - best.loss) / jnp.maximum(expected, jnp.finfo(loss.dtype).tiny)
+        ratio = (loss - best.loss) / jnp.maximum(expected, TINY)
         taken = ratio > SMALLEST_RATIO
 
         def move() -> tuple[Any, ...]:

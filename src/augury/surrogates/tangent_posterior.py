@@ -240,10 +240,11 @@ def _with_room(p: TangentPosterior, capacity: int) -> TangentPosterior:
     more = max(capacity - len(p.x), 0)
     L_inverse = np.eye(len(p.x) + more)
     L_inverse[: len(p.x), : len(p.x)] = p.L_inverse
-    roomy = (
-        np.pad(p.x, ((0, more), (0, 0))), np.pad(p.residual, (0, more)), np.pad(p.mask, (0, more)), L_inverse,
-    )  # fmt: skip
-    return eqx.tree_at(lambda q: (q.x, q.residual, q.mask, q.L_inverse), p, roomy)
+    x, observed = np.pad(p.x, ((0, more), (0, 0))), (p.residual, p.mask)
+    residual, mask = (np.pad(a, (0, more)) for a in observed)
+    return eqx.tree_at(
+        lambda q: (q.x, q.residual, q.mask, q.L_inverse), p, (x, residual, mask, L_inverse)
+    )
 
 
 @eqx.filter_jit
