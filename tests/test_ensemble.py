@@ -191,7 +191,9 @@ def test_a_restored_study_goes_on_as_it_would_have(policy, warm_start):
     pending = opt.ask()
     again = Optimizer.from_json(opt.to_json(), algorithm=algorithm())
     assert again.ask().params == opt.ask().params
-    assert pending.info["fit"]["training"]["members"] == 2
+    training = pending.info["fit"]["training"]
+    assert training["members"] == 2
+    assert training["converged"] is (training["converged_members"] == 2)
     assert opt.recommend() in opt.trials
 
 

@@ -54,6 +54,13 @@ def test_mean_and_variance_are_those_of_the_trees(grown, n):
         assert posterior.var(new).max() > 100.0 * posterior.var(new).min()
 
 
+def test_all_columns_may_be_said_as_an_integer(grown):
+    x, y = observations(40)
+    whole, fraction = (fit(RandomForest(trees=5, features=f), x, y) for f in (1, 1.0))
+    np.testing.assert_array_equal(whole.mean(x), fraction.mean(x))
+    assert grown[0].max_features == 1.0
+
+
 def test_a_draw_is_a_tree_at_its_distance_from_the_mean(grown):
     x, y = observations(40)
     posterior = fit(RandomForest(trees=20), x, y)
@@ -118,8 +125,10 @@ def test_it_finds_the_better_half_of_a_step():
 
 def test_what_it_can_do_and_what_it_refuses():
     assert RandomForest.capabilities == {Capability.MEAN, Capability.VAR, Capability.PATH}
-    for bad in ({"trees": 0}, {"leaf": 1.5}, {"features": 0.0}, {"features": 2.0}):
-        with pytest.raises(UnsupportedError, match="must be"):
+    counts = [{"trees": 0}, {"trees": None}, {"leaf": 1.5}, {"leaf": None}]
+    fractions = [{"features": f} for f in (0.0, 2.0, "all", "sqrt", None, True, np.nan, [0.5])]
+    for bad in counts + fractions:
+        with pytest.raises(UnsupportedError, match=r"must be .*; got .*\. [A-Z]"):
             RandomForest(**bad)
     with pytest.raises(UnsupportedError, match="MultiStart needs gradients; got RandomForest"):
         Algorithm("forest", "ei", "multistart")

@@ -10,6 +10,7 @@ import scipy.special
 from augury._errors import DataError, UnsupportedError
 from augury.core.keys import fold, root_key
 from augury.core.precision import computing
+from augury.surrogates import EmpiricalProcess, NeuralLinear, NTKProcess
 from augury.surrogates.cnn import CNN
 from augury.surrogates.networks import MLP, stack
 from augury.surrogates.user_networks import ModuleNetwork, UserNetwork, check_network
@@ -93,24 +94,42 @@ def test_other_values_of_the_scales_compile_nothing_new():
 
 
 @pytest.mark.parametrize("pooling", ["max", "average"])
-def test_a_convolution_is_the_sum_over_its_window(pooling):
-    network = CNN((7, 8, 2), channels=(3,), kernel=3, pool=2, pooling=pooling, width=4, weight_std=1.2)
-    params = network.init(KEY, 112)
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+def test_a_convolution_is_the_sum_over_its_window(pooling, activation):
+    phi = NUMPY[activation]
+    network = CNN(
+        (7, 8, 2), channels=(3,), kernel=3, pool=2, pooling=pooling, width=4, weight_std=1.2,
+        activation=activation, bias_std=1.0,
+    )  # fmt: skip
+    front, *dense = network.init(KEY, 112)
+    params = (front._replace(bias=front.bias - 2.0), *dense)  # most of its outputs are negative
     x = np.random.default_rng(1).uniform(size=112)
     image = np.pad((2 * x - 1).reshape(7, 8, 2), ((1, 1), (1, 1), (0, 0)))
     z = np.zeros((7, 8, 3))
     for i in range(7):
         for j in range(8):
             window = image[i : i + 3, j : j + 3].reshape(-1)  # rows, columns, channels
-            z[i, j] = 1.2 / np.sqrt(18) * window @ params[0].weight + 0.05 * params[0].bias
-    cells = np.maximum(z[:6], 0.0).reshape(3, 2, 4, 2, 3)
+            z[i, j] = 1.2 / np.sqrt(18) * window @ params[0].weight + 1.0 * params[0].bias
+    cells = phi(z[:6]).reshape(3, 2, 4, 2, 3)
     h = cells.max((1, 3)) if pooling == "max" else cells.mean((1, 3))
     h = h.reshape(-1)
     for index, (weight, bias) in enumerate(params[1:]):
-        z = 1.2 / np.sqrt(weight.shape[0]) * h @ weight + 0.05 * bias
-        h = np.maximum(z, 0.0) if index == 0 else z
+        z = 1.2 / np.sqrt(weight.shape[0]) * h @ weight + 1.0 * bias
+        h = phi(z) if index == 0 else z
     assert values(network, params, x) == pytest.approx(h[0])
     np.testing.assert_allclose(values(network, params, np.stack([x, x])), h[0] * np.ones(2))
+
+
+def test_pooling_windows_may_overlap():
+    network = CNN((7, 8, 1), channels=(2,), kernel=1, pool=3, stride=2, bias=False, weight_std=1.0)
+    params = network.init(KEY, 56)
+    x = np.random.default_rng(1).uniform(size=56)
+    z = (2 * x - 1).reshape(7, 8, 1) * params[0].weight[0]
+    windows = [z[i : i + 3, j : j + 3].max((0, 1)) for i in (0, 2, 4) for j in (0, 2, 4)]
+    hidden = np.maximum(np.maximum(windows, 0.0).ravel() @ params[1].weight / np.sqrt(18), 0.0)
+    assert values(network, params, x) == pytest.approx((hidden @ params[2].weight / 8.0)[0])
+    with pytest.raises(UnsupportedError, match="stride must be a whole number"):
+        CNN((7, 8, 1), stride=0)
 
 
 def test_wide_rows_of_word_counts_work():
@@ -155,6 +174,42 @@ def test_an_equinox_module_is_drawn_anew_at_its_own_scales():
     assert values(network, params, x) == pytest.approx(((scales[2] * v) @ hidden + scales[3] * c)[0])
 
 
+class Dropping(eqx.Module):
+    """A module with numbers that are no arrays, some of NumPy, and dropout."""
+
+    first: eqx.nn.Linear
+    drop: eqx.nn.Dropout
+    last: np.ndarray
+    gain: float = 2.0
+    times: int = 3
+
+    def __call__(self, z):
+        return self.gain * self.times * self.drop(jnp.tanh(self.first(z))) @ self.last
+
+
+def test_dropout_is_left_out_and_numbers_of_a_module_stay():
+    module = Dropping(eqx.nn.Linear(3, 8, key=jax.random.key(0)), eqx.nn.Dropout(0.5), np.ones(8))
+    network = ModuleNetwork(module)
+    params = check_network(network, 3, KEY)
+    w, b, v = jax.tree.leaves(params)
+    sw, sb, sv = jax.tree.leaves(network.scales)
+    x = np.array([0.1, 0.9, 0.4])
+    expected = 6.0 * np.tanh(sw * w @ (2 * x - 1) + sb * b) @ (sv * v)
+    assert values(network, params, x) == pytest.approx(expected)
+
+
+def test_integers_of_a_module_are_refused():
+    class Chosen(eqx.Module):
+        weight: jax.Array
+        columns: jax.Array
+
+        def __call__(self, z):
+            return z[self.columns] @ self.weight
+
+    with pytest.raises(UnsupportedError, match="floating-point arrays; got one of int"):
+        ModuleNetwork(Chosen(jnp.ones(2), jnp.arange(2)))
+
+
 def test_a_users_network_may_want_images():
     network = UserNetwork(lambda key: jnp.ones((4, 5)), lambda p, z: jnp.sum(p * z), shape=(4, 5))
     assert values(network, check_network(network, 20, KEY), np.ones(20)) == 20.0
@@ -169,6 +224,10 @@ BAD = [
     (lambda key: (), lambda p, z: z.sum(), "must have parameters"),
     (lambda key: jnp.ones(2), lambda p, z: jnp.sqrt(jnp.sum(p * z)), "finite"),
     (lambda key: jnp.ones(3), lambda p, z: z @ p, "must accept one row"),
+    (lambda key: jnp.ones(2), lambda p, z: jnp.round(z @ p).astype(int), "got int"),
+    (lambda key: jnp.ones(2), lambda p, z: z @ p > 0.0, "got bool"),
+    (lambda key: jnp.ones(2), lambda p, z: 1j * (z @ p), "got complex"),
+    (lambda key: jnp.ones(2), lambda p, z: None, "got NoneType"),
 ]
 
 
@@ -198,5 +257,20 @@ def test_bad_fields_are_refused():
     ):
         with pytest.raises(UnsupportedError):
             make()
+    for bad in ([1.0, 2.0], [[1.0], [1.0, 2.0]], np.ones(2), "1.5", "wide", True, None, 1j, np.inf, -1.0):
+        for make in (MLP, lambda **std: CNN((8, 8, 1), **std), NTKProcess):
+            for name in ("weight_std", "bias_std"):
+                if make is NTKProcess and bad is None:
+                    continue  # learns it
+                with pytest.raises(UnsupportedError, match=f"{name} must be .*; got .*[.] [A-Z]"):
+                    make(**{name: bad})
+        if bad is not None:
+            for make in (NTKProcess, NeuralLinear, lambda **noise: EmpiricalProcess(MLP(), **noise)):
+                with pytest.raises(UnsupportedError, match=r"noise must be .*; got .*[.] [A-Z]"):
+                    make(noise=bad)
+    with pytest.raises(UnsupportedError, match="bias must be True or False"):
+        MLP(bias="no")
+    with pytest.raises(UnsupportedError, match="activation must be"):
+        NTKProcess(activation=np.array(["relu", "erf"]))
     with pytest.raises(DataError, match="images must have the shape"):
         CNN((28, 28, 1)).init(KEY, 27 * 27)

@@ -180,6 +180,18 @@ def test_a_fixed_output_multiplies_the_plain_kernel():
     assert fit(process, x, y).info["tuning_evaluations"] <= 4
 
 
+@pytest.mark.parametrize("relative", [False, True])
+def test_info_shows_the_output_in_use_between_tunings(relative):
+    x, y = observations(12)
+    process = NTKProcess(depth=1, output=2.0, noise=0.1, relative=relative)
+    tuned = process.tune(Data.of(x[:6], y[:6]), key=KEY)
+    later = Data.of(x, 10.0 * y)
+    posterior, _, info, _ = vars(process.fit(later, key=KEY, tuned=tuned)).values()
+    assert info["output"] == pytest.approx(posterior.kernel.output * posterior.scale**2)
+    assert info["output"] == pytest.approx(2.0 * (later.y[:12].var() if relative else 1.0))
+    assert info["noise"] == pytest.approx(0.05 * info["output"])
+
+
 def test_weights_of_variance_1_over_m_are_those_of_neural_bo():
     # √m·W₂φ(W₁z), all weights from N(0, 1/m), gradients by W divided by √m (section 4, section 7)
     d, m = 5, 40

@@ -4,6 +4,7 @@ import copy
 import math
 import pickle
 import threading
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 
@@ -19,6 +20,7 @@ from augury.surrogates import Fit, GaussianProcess, Status
 from augury.trial import Origin, State
 
 BOX = Space(x=Float(0.0, 1.0), y=Float(0.0, 1.0))
+FINITE = Space(x=Int(0, 3), y=Int(0, 3))
 LATTICE = Space(i=Int(0, 4), j=Int(0, 3))
 MODELS = ["gp-ei", "gp-ucb", "gp-ts"]
 
@@ -385,6 +387,47 @@ def test_a_failed_fit_suggests_a_random_point_and_says_so():
     assert opt.recommend() is opt.best
     with pytest.warns(UserWarning, match="A random point"):
         assert len(opt.ask(3)) == 3
+
+
+class Lost(Spy):
+    """A surrogate whose `lost` numbers are NaN, although nothing failed."""
+
+    lost = "shift"
+
+    def fit(self, data, *, key, tuned=None):
+        fit = super().fit(data, key=key, tuned=tuned)
+        return replace(fit, posterior=replace(fit.posterior, **{self.lost: np.full((), np.nan)}))
+
+
+@pytest.mark.parametrize("space", [BOX, FINITE], ids=["box", "finite"])
+@pytest.mark.parametrize("policy", ["ei", "ucb", "thompson"])
+def test_scores_of_nan_suggest_random_points_and_say_so(space, policy):
+    opt = Optimizer(space, Algorithm(Lost(), policy), "maximize", seed=0, initial=3)
+    run(opt, 3)
+    seen = [trial.params for trial in opt.trials]
+    with pytest.warns(UserWarning, match="no finite score to any point. A random point") as warned:
+        batch = opt.ask(4)
+    assert len(warned) == 1
+    assert warned[0].filename == __file__
+    for trial in batch:
+        assert "no finite score" in trial.info["fallback"]
+        assert trial.info["eta"] == 0.0
+        assert trial.params not in seen
+        seen.append(trial.params)
+    opt.tell(batch[0], 5.0)
+    assert opt.recommend() is opt.best
+    again = Optimizer.from_json(opt.to_json(), algorithm=Algorithm(Lost(), policy))
+    with pytest.warns(UserWarning, match="A random point"):
+        assert again.ask().params == opt.ask().params
+
+
+def test_uncertainty_of_nan_suggests_random_points_and_says_so(monkeypatch):
+    monkeypatch.setattr(Lost, "lost", "scale")
+    opt = Optimizer(FINITE, Algorithm(Lost(), "ei"), seed=0, initial=("uncertainty", 3))
+    with pytest.warns(UserWarning, match="no finite score to any point. A random point"):
+        batch = opt.ask(3)
+    assert all("no finite score" in trial.info["fallback"] for trial in batch)
+    assert len({tuple(trial.params.values()) for trial in batch}) == 3
 
 
 # ------------------------------------------------------------------------------- looking

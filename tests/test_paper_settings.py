@@ -82,6 +82,23 @@ def test_greedy_explores_and_dngo_learns():
     assert dngo.surrogate.prior_variance is None
 
 
+def test_the_layers_of_a_convolutional_network():
+    network = algorithm(methods("sto-bnts-images")["sto-bnts (paper)"]).surrogate.process.network
+    assert (network.channels, network.depth, network.width, network.centred) == ((64,), 1, 64, False)
+    assert (network.pool, network.stride) == (3, 2)
+    deeper = parts("neural-ts", {"network": "cnn", "image": [8, 8, 1], "depth": 4, "pooling": "mean"})
+    network = deeper["surrogate"].process.network
+    assert (network.depth, network.pooling) == (3, "average")
+
+
+def test_where_a_training_begins_means_nothing_to_methods_with_a_fixed_penalty():
+    for name in ("neural-ucb", "neural-ts"):
+        assert parts(name, {"restart": False}) == parts(name, {"restart": True})
+    for name in ("neural-bo", "sto-bnts"):
+        with pytest.raises(NotAvailableError, match="trained on and on is not offered"):
+            parts(name, {"restart": False})
+
+
 @pytest.mark.parametrize("name", METHODS)
 def test_settings_that_nobody_knows_are_refused(name):
     with pytest.raises(UnsupportedError, match="known ones; got colour"):
@@ -91,6 +108,14 @@ def test_settings_that_nobody_knows_are_refused(name):
 def test_what_is_not_offered_says_so():
     with pytest.raises(NotAvailableError, match="before convergence is not offered"):
         parts("sto-bnts", {"training": "sgd"})
+    network = {"network": "cnn", "image": [8, 8, 1]}
+    with pytest.raises(NotAvailableError, match="no dense layer is not offered"):
+        parts("sto-bnts", {**network, "depth": 1})
+    for settings in (network, {}):
+        with pytest.raises(NotAvailableError, match="inputs as they are is not offered"):
+            parts("neural-ts", {**settings, "inputs": "as they are"})
+    with pytest.raises(UnsupportedError, match="pooling must be"):
+        parts("neural-ts", {**network, "pooling": "min"})
     with pytest.raises(UnsupportedError, match="settings only with one of"):
         algorithm(Method("m", {"algorithm": "gp-ei", "settings": {"noise": 1.0}}, "m"))
     other = algorithm(Method("m", {"algorithm": "gp-ei", "maximizer": "random-grid"}, "m"))

@@ -12,7 +12,7 @@ from augury._errors import DataError, UnsupportedError
 
 def one_of(name: str, value: object, options: tuple[str, ...]) -> None:
     """Refuse a value that is not among the options."""
-    if value not in options:
+    if not isinstance(value, str) or value not in options:
         allowed = " or ".join(f'"{option}"' for option in options)
         raise UnsupportedError(f"{name} must be {allowed}; got {value!r}. Use one of them.")
 
@@ -52,8 +52,8 @@ def check_real(name: str, value: Any) -> None:
         raise UnsupportedError(f"{name} must be a number; got {value!r}. Pass an int or a float.")
 
 
-def check_setting(name: str, value: Any, *, zero: bool = False) -> None:
-    """Refuse what is neither None, for a setting that is learnt, nor positive (or 0) and finite."""
+def check_fixed(name: str, value: Any, *, zero: bool = False) -> None:
+    """Refuse what is neither None, which learns a setting, nor a positive, finite number, or 0."""
     if value is None:
         return
     check_real(name, value)
@@ -64,10 +64,11 @@ def check_setting(name: str, value: Any, *, zero: bool = False) -> None:
         )
 
 
-def check_flag(name: str, value: object) -> None:
-    """Refuse what is not True or False."""
-    if not isinstance(value, bool):
-        raise UnsupportedError(f"{name} must be True or False; got {value!r}. Use one of them.")
+def check_flags(**flags: Any) -> None:
+    """Refuse what is neither True nor False."""
+    for name, value in flags.items():
+        if not isinstance(value, bool):
+            raise UnsupportedError(f"{name} must be True or False; got {value!r}. Use one of them.")
 
 
 def check_value(value: Any) -> float:

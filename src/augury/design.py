@@ -23,6 +23,7 @@ from augury.surrogates import Capability, GaussianProcess, Posterior, Surrogate
 KINDS = ("sobol", "random", "uncertainty")
 LEAST, MOST = 0.025, 0.075  # of the budget, for an exploration phase
 INFORMATION = 1.0  # C: what a batch may tell about itself, in nats, after uncertainty sampling
+NO_SCORE = "The model gives no finite score to any point."
 SOBOL_ATTEMPTS = 256  # points of the sequence that are tried where earlier ones are taken
 
 
@@ -83,32 +84,37 @@ def design_point(
     exclude: frozenset[int],
     belief: Posterior | None,
     maximizer: Maximizer,
-) -> Mapping[str, Any]:
+) -> tuple[Mapping[str, Any], str | None]:
     """The design's point for trial `number`, the `position`-th of its design, as parameters.
+
+    With it comes the reason if it is a random one in the place of one that could not be found.
 
     Uncertainty sampling takes the point where `belief`, the prior given all points asked so far, has the
     largest variance; the values do not matter, so the design can be asked all at once. References: Dai
     et al. (2022), appendix B, Eq. 4; Ren & Li (2024), appendix B.
     """
     key = fold(root, number, Purpose.DESIGN)
+    fallback: str | None = None
     if kind == "uncertainty":
         assert belief is not None
         best = maximizer(Uncertainty(belief), space, t=number + 1, key=key, exclude=exclude)
-        return _params(space, best.x, best.index)
+        if np.isfinite(best.value):
+            return _params(space, best.x, best.index), None
+        fallback = NO_SCORE
     if kind == "sobol" and not isinstance(space, Pool):
         seed = int(generator(fold(root, Purpose.DESIGN)).integers(2**31))
         attempts = SOBOL_ATTEMPTS if exclude else 1
         rows = space.sobol(attempts, seed, skip=position)
         free = np.flatnonzero(allowed(space.index_of(rows), len(rows), exclude))
         if len(free):
-            return space.decode(rows[free[0]])
+            return space.decode(rows[free[0]]), None
     # on a pool, a space-filling design is a random subset
     rng = generator(key)
     rows, indices = space.draw(1, rng)
     if not allowed(indices, 1, exclude)[0]:
         found = any_allowed(Zero(), space, rng, exclude)
         rows, indices = found.x[None], None if found.index is None else np.array([found.index])
-    return _params(space, rows[0], None if indices is None else indices[0])
+    return _params(space, rows[0], None if indices is None else indices[0]), fallback
 
 
 def prior_given(

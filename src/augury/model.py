@@ -10,9 +10,10 @@ import numpy as np
 from augury.algorithm import Algorithm
 from augury.core.keys import KeyArray, Purpose, fold, generator
 from augury.core.score import Score
-from augury.design import Uncertainty
+from augury.design import NO_SCORE, Uncertainty, Zero
 from augury.history import History
 from augury.maximizers import Best, Domain, Maximizer
+from augury.maximizers.sets import any_allowed
 from augury.policies.base import Chosen
 from augury.space import Pool
 from augury.surrogates import Capability, Fit, Posterior
@@ -99,6 +100,9 @@ class Model:
             chosen = {p.index for p in without if p.index is not None}
             taken = exclude | chosen if self.duplicates == "avoid" else frozenset()
             best = maximizer(score, self.space, t=t, key=key, near=near, exclude=taken, gradient=climbs)
+            if not np.isfinite(best.value):
+                found = any_allowed(Zero(), self.space, generator(fold(key, 4)), taken)
+                return Best(found.x, found.index, best.value, 0.0, {"fallback": NO_SCORE})
             known = np.concatenate([self._history.asked, *(p.x[None] for p in without)])
             if self.duplicates == "allow" or best.index is not None or not _among(best.x, known):
                 return best
@@ -152,7 +156,7 @@ class Model:
             uncertainty = Uncertainty(fit.posterior.condition(waiting))
             climbs = Capability.GRADIENT in self.capabilities
             best = maximizer(uncertainty, self.space, t=t, key=fold(key, 2), gradient=climbs)
-            if not _among(best.x, known):
+            if np.isfinite(best.value) and not _among(best.x, known):
                 return replace(best, info={**best.info, **why})
         rows, _ = self.space.draw(1, generator(fold(key, 3)))
         return Best(rows[0], None, 0.0, 0.0, why)
@@ -175,7 +179,7 @@ class Model:
             "eta": point.eta,
             "flat": bool(point.info.get("flat", False)),
             "evaluations": int(point.info.get("evaluations", 0)),
-            **({"explored": point.info["explored"]} if "explored" in point.info else {}),
+            **{why: point.info[why] for why in ("explored", "fallback") if why in point.info},
             "status": str(fit.status),
             "fit": dict(fit.info),
             **extra,

@@ -169,7 +169,7 @@ class Optimizer:
         self, kind: str, exclude: frozenset[int], started: float, fallback: str | None = None
     ) -> Trial:
         number = len(self._history.trials)
-        params = design_point(
+        params, unfound = design_point(
             kind,
             self.space,
             root=self._root,
@@ -181,6 +181,7 @@ class Optimizer:
         )
         info: dict[str, Any] = {"chosen": f"{kind} design"}
         info["seconds"] = {"total": time.perf_counter() - started}
+        fallback = fallback or self._warned(unfound)
         if fallback is not None:
             info["fallback"] = fallback
         return self._add(params, Origin.DESIGN, info)
@@ -190,13 +191,20 @@ class Optimizer:
         fit = self._model.fitted()
         seconds = time.perf_counter() - started
         if fit.status is Status.FAILED:
-            warnings.warn(f"{fit.status} A random point is suggested instead.", stacklevel=4)
-            return [self._from_design("random", exclude, started, fallback=str(fit.status))]
+            why = self._warned(str(fit.status))
+            return [self._from_design("random", exclude, started, fallback=why)]
         # with duplicates avoided, a finite space may have fewer points left than are wanted
         wanted = min(wanted, int(self.space.size - len(exclude)) if exclude else wanted)
         suggested = self._model.suggest(fit, wanted, exclude, fit_seconds=seconds)
+        self._warned(next((s.info["fallback"] for s in suggested if "fallback" in s.info), None))
         ended = self._initialization()
         return [self._add(s.params, Origin.MODEL, {**s.info, **ended}) for s in suggested]
+
+    def _warned(self, why: str | None) -> str | None:
+        """The reason for a random point, if there is one, after a warning."""
+        if why is not None:
+            warnings.warn(f"{why} A random point is suggested instead.", stacklevel=6)
+        return why
 
     def _initialization(self) -> dict[str, str]:
         """Which rule ended uncertainty sampling."""
@@ -302,7 +310,8 @@ class Optimizer:
                 return best
             complete = self._history.complete
             means = believer.mean(self._history.rows(complete))
-        return complete[int(np.argmax(means))]
+        finite = np.isfinite(means)
+        return complete[int(np.argmax(np.where(finite, means, -np.inf)))] if finite.any() else best
 
     @property
     def accumulated_inaccuracy(self) -> float:

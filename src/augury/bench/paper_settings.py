@@ -70,9 +70,6 @@ class Settings:
         if self.take("network", "mlp") == "cnn":
             return self._convolutional()
         gamma = self.take("gamma")
-        centred = {"[-1, 1]": True, "[0, 1]": False}.get(str(self.take("inputs", [-1, 1])))
-        if centred is None:
-            raise NotAvailableError(f"{self.name} on inputs as they are is not offered")
         weight_std = "1/m" if self.take("init") == "1/m" else self.take("weight_std", gamma)
         noise = self.take("noise", self.take("sigma2"))
         for name in ("lambda", "regularization"):
@@ -86,30 +83,40 @@ class Settings:
             "noise": noise,
             "output": 1.0,
             "bias": self.take("bias", True),
-            "centred": centred,
+            "centred": self._centred(),
             "standardize": standardize,
             "relative": standardize,
         }
         return NTKProcess(**(settings | defaults))
 
     def _convolutional(self) -> EmpiricalProcess:
-        """One convolution with pooling, then a dense layer, both of the same width (sto-bnts, F.4)."""
-        self.take("depth"), self.take("pool_stride")  # two layers; windows side by side
-        width = self.take("width", 64)
+        """One convolution with pooling, then dense layers, all of the same width (sto-bnts, F.4)."""
+        width, depth, pooling = self.take("width", 64), self.take("depth", 2), self.take("pooling", "max")
+        if depth < 2:
+            raise NotAvailableError(f"{self.name} with a convolution and no dense layer is not offered")
         network = CNN(
             tuple(self.take("image")),
             channels=(width,),
             kernel=self.take("kernel", 3),
             pool=self.take("pool", 3),
-            pooling="max" if self.take("pooling", "max") == "max" else "average",
+            stride=self.take("pool_stride"),
+            pooling="average" if pooling == "mean" else pooling,
+            depth=depth - 1,
             width=width,
             activation=self.take("activation", "relu"),
             weight_std=self.take("weight_std", 1.5),
             bias_std=self.take("bias_std", 0.05),
-            centred=self.take("inputs", [-1, 1]) == [-1, 1],
+            centred=self._centred(),
         )
         noise = self.take("noise", self.take("lambda"))
         return EmpiricalProcess(network, noise, 1.0, self.take("standardize", True))
+
+    def _centred(self) -> bool:
+        """Whether the network sees 2x − 1."""
+        inputs = self.take("inputs", [-1, 1])
+        if inputs not in ([-1, 1], [0, 1]):
+            raise NotAvailableError(f"{self.name} on inputs as they are is not offered")
+        return inputs == [-1, 1]
 
     def beta(self) -> Any:
         """The factor of the standard deviation, which papers call β or ν."""
@@ -169,7 +176,11 @@ def _linear(settings: Settings) -> dict[str, Any]:
 
 
 def _tangent(settings: Settings) -> dict[str, Any]:
-    """neural-bo, neural-ucb and neural-ts."""
+    """neural-bo, neural-ucb and neural-ts.
+
+    The penalty of the last two is on the distance from one θ_0, wherever a training begins: `restart`
+    only says how near they come to convergence.
+    """
     name = settings.name
     if not settings.take("restart", True) and name == "neural-bo":
         raise NotAvailableError(f"{name} with one network trained on and on is not offered")

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from augury._checks import need_count, one_of
+from augury._checks import check_count, need_count, one_of
 from augury._errors import DataError, UnsupportedError
 from augury._types import Array
 from augury.core.keys import KeyArray, generator
@@ -36,15 +36,16 @@ class CNN(Network):
     """Convolutions with pooling, then dense layers, for images.
 
     Points are flattened images: rows with height · width · channels columns, the channels innermost.
-    Convolutions keep the size (zero padding, stride 1); pooling takes windows side by side and leaves
-    out what remains at the right and lower edge. The maximum is taken before the activation (the same
-    for monotone ones, and cheaper), the average after it. The defaults are the network of STO-BNTS, F.4.
+    Convolutions keep the size (zero padding, stride 1); pooling leaves out what remains at the right
+    and lower edge. What is pooled are the outputs of the activation. The defaults are the network of
+    STO-BNTS, F.4.
 
     Args:
         image: (height, width, channels) of one image.
         channels: output channels of each convolution.
         kernel: side of the convolutions' windows, an odd number.
         pool: side of the pooling windows; 1 pools nothing.
+        stride: from one window to the next; None is `pool`, windows side by side.
         pooling: "max" or "average".
         depth: the number of hidden dense layers.
         width: units of each hidden dense layer.
@@ -69,6 +70,7 @@ class CNN(Network):
     bias: bool = eqx.field(static=True, default=True)
     zero_output_bias: bool = eqx.field(static=True, default=False)
     centred: bool = eqx.field(static=True, default=True)
+    stride: int | None = eqx.field(static=True, default=None)
 
     @property
     def knows_last(self) -> bool:
@@ -87,6 +89,7 @@ class CNN(Network):
         check_dense(self)
         need_count("kernel", self.kernel)
         need_count("pool", self.pool)
+        check_count("stride", self.stride)
         if not isinstance(self.channels, tuple) or not self.channels:
             raise UnsupportedError(
                 f"channels must be a tuple with one number per convolution; got {self.channels!r}. "
@@ -112,8 +115,15 @@ class CNN(Network):
 
     def _sides(self) -> list[tuple[int, int]]:
         """Height and width before the first convolution and after each pooling."""
-        steps = [self.pool**i for i in range(len(self.channels) + 1)]
-        return [(self.image[0] // step, self.image[1] // step) for step in steps]
+        sides = [self.image[:2]]
+        for _ in self.channels:
+            height, width = ((side - self.pool) // self._stride + 1 for side in sides[-1])
+            sides.append((height, width))
+        return sides
+
+    @property
+    def _stride(self) -> int:
+        return self.stride or self.pool
 
     def init(self, key: KeyArray, dim: int) -> tuple[Layer, ...]:
         """Independent N(0, 1) numbers."""
@@ -162,15 +172,16 @@ class CNN(Network):
         padded = jnp.pad(h, [(0, 0)] * (h.ndim - 3) + [(margin, margin)] * 2 + [(0, 0)])
 
         def at(i: int, j: int) -> Array:
-            down = slice(i, i + (sides[0] - 1) * self.pool + 1, self.pool)
-            right = slice(j, j + (sides[1] - 1) * self.pool + 1, self.pool)
+            down = slice(i, i + (sides[0] - 1) * self._stride + 1, self._stride)
+            right = slice(j, j + (sides[1] - 1) * self._stride + 1, self._stride)
             return padded[..., down, right, :]
 
         return jnp.concatenate([at(i, j) for i in range(side) for j in range(side)], axis=-1)
 
     def _pooled(self, layer: Layer, regions: Array) -> Array:
-        """Convolution, pooling and activation.
+        """Convolution, activation and pooling.
 
+        A maximum is taken before the activation where that is the same (a monotone one) and cheaper.
         One place of the pooling windows after the other, each a product with the kernel moved to that
         place: the output of the whole convolution, larger than anything else here, is never made.
         """
@@ -184,17 +195,17 @@ class CNN(Network):
         kernels = jnp.einsum("pijk,kco->pijco", jnp.asarray(moved, kernel.dtype), kernel)
         shift = 0.0 if layer.bias is None else self.bias_std * layer.bias
         activation = ACTIVATIONS[self.activation]
+        late = self.pooling == "max" and self.activation != "gelu"  # which is not monotone
 
         def place(pooled: Array, kernel: Array) -> tuple[Array, None]:
             z = regions @ kernel + shift
-            if self.pooling == "max":
-                return jnp.maximum(pooled, z), None
-            return pooled + activation(z) / self.pool**2, None
+            h = z if late else activation(z)
+            return jnp.maximum(pooled, h) if self.pooling == "max" else pooled + h / self.pool**2, None
 
         empty = -jnp.inf if self.pooling == "max" else 0.0
         start = jnp.full((*regions.shape[:-1], out), empty, regions.dtype)
         pooled, _ = jax.lax.scan(place, start, kernels.reshape(self.pool**2, -1, out))
-        return activation(pooled) if self.pooling == "max" else pooled
+        return activation(pooled) if late else pooled
 
     def zero_last(self, params: tuple[Layer, ...]) -> tuple[Layer, ...]:
         """θ with the output layer set to 0."""

@@ -17,7 +17,7 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Float
 
-from augury._checks import check_flag, check_setting, need_count
+from augury._checks import check_fixed, check_flags, need_count
 from augury._errors import UnsupportedError
 from augury._types import Array
 from augury.core.data import Data, bucket
@@ -73,9 +73,9 @@ class EmpiricalProcess:
         tuning_points: int = 256,
     ) -> None:
         need_count("tuning_points", tuning_points)
-        check_setting("noise", noise, zero=True)
-        check_setting("output", output)
-        check_flag("standardize", standardize)
+        check_fixed("noise", noise, zero=True)
+        check_fixed("output", output)
+        check_flags(standardize=standardize)
         fields = {
             "network": as_network(network),
             "noise": noise,

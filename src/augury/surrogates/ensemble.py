@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
-from augury._checks import check_flag, need_count
+from augury._checks import check_flags, need_count
 from augury._types import Array
 from augury.core.data import Data, bucket, pad
 from augury.core.keys import KeyArray, fold, generator
@@ -81,8 +81,9 @@ class Ensemble(NeuralSurrogate):
         need_count("members", self.members)
         if isinstance(self.process, EmpiricalProcess) and self.zero_output_bias:
             check_output_bias(self.process.network)
-        for name in ("penalty", "warm_start", "zero_output_bias"):
-            check_flag(name, getattr(self, name))
+        check_flags(
+            penalty=self.penalty, warm_start=self.warm_start, zero_output_bias=self.zero_output_bias
+        )
         object.__setattr__(self, "_links", OrderedDict())  # what is kept can be computed anew
 
     def tune(self, data: Data, *, key: KeyArray) -> Any:
@@ -267,12 +268,13 @@ class MemberPath(Path):
 
 
 def _described(trained: Trained) -> dict[str, Any]:
-    """How the training of the members went."""
+    """How the training of the members went; `converged` says that all of them have."""
     return {
         "training": {
             "method": trained.method,
             "members": len(trained.loss),
-            "converged": int(trained.converged.sum()),
+            "converged": bool(trained.converged.all()),
+            "converged_members": int(trained.converged.sum()),
             "loss": float(trained.loss.mean()),
             "gradient_norm": float(trained.gradient_norm.max()),
             "steps": int(trained.steps.max()),

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from augury._checks import check_count
+from augury._checks import check_real, need_count
 from augury._errors import UnsupportedError
 from augury._types import Array
 from augury.core.data import Data, bucket, pad
@@ -38,7 +38,7 @@ class RandomForest:
     Args:
         trees: how many.
         leaf: the fewest observations in a leaf.
-        features: the fraction of columns tried at a split.
+        features: the fraction of columns tried at a split, in (0, 1].
     """
 
     trees: int = 100
@@ -50,8 +50,9 @@ class RandomForest:
     )
 
     def __post_init__(self) -> None:
-        for name in ("trees", "leaf"):
-            check_count(name, getattr(self, name))
+        need_count("trees", self.trees)
+        need_count("leaf", self.leaf)
+        check_real("features", self.features)
         if not 0.0 < self.features <= 1.0:
             raise UnsupportedError(
                 f"features must be a fraction in (0, 1]; got {self.features!r}. Use 5/6."
@@ -171,7 +172,10 @@ def grow(
     grown = []
     if len(x):
         forest = _forest_class()(
-            model.trees, min_samples_leaf=model.leaf, max_features=model.features, random_state=seed
+            model.trees,
+            min_samples_leaf=model.leaf,
+            max_features=float(model.features),  # an int would be a number of columns
+            random_state=seed,
         )
         grown = [tree.tree_ for tree in forest.fit(x, y).estimators_]
     nodes = 2 * capacity  # a tree of n leaves has 2n − 1 nodes

@@ -7,7 +7,7 @@ import equinox as eqx
 import numpy as np
 from numpy.random import Generator
 
-from augury._checks import check_flag
+from augury._checks import check_flags
 from augury._errors import DataError, UnsupportedError
 from augury._types import Array
 from augury.core.data import Data
@@ -72,8 +72,7 @@ class GaussianProcess:
                     f"{name} must be positive and finite; got {value!r}. "
                     f"Give a positive number, or None to learn it."
                 )
-        for name in ("ard", "standardize"):
-            check_flag(name, getattr(self, name))
+        check_flags(ard=self.ard, standardize=self.standardize)
         if not isinstance(self.features, int) or self.features < 2 or self.features % 2:
             raise UnsupportedError(
                 f"features must be an even number of at least 2; got {self.features!r}. "

@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.random import Generator
 
-from augury._checks import need_count, one_of
+from augury._checks import check_flags, need_count, one_of
 from augury._errors import UnsupportedError
 from augury._types import Array
 from augury.core.keys import KeyArray, generator
@@ -35,9 +35,24 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
 }
 
 
-def as_scalar(value: Any) -> np.ndarray:
-    """A number as an array, so that another value does not compile anew."""
-    return np.asarray(value, dtype=np.float64)
+def as_scalar(value: Any) -> Any:
+    """A number as an array, so that no value compiles anew; what is none is left to `check_scale`."""
+    if isinstance(value, jax.core.Tracer | bool | str | list | tuple | None):
+        return value
+    array = np.asarray(value)
+    return array.astype(np.float64) if array.dtype.kind in "iuf" else value
+
+
+def check_scale(name: str, value: Any, *, zero: bool = False) -> None:
+    """Refuse what is not one positive, finite number, or 0; traced values are not looked at."""
+    if isinstance(value, jax.core.Tracer):
+        return
+    number = isinstance(value, np.ndarray) and value.shape == ()
+    if number and np.isfinite(value) and (value > 0.0 or (zero and value == 0.0)):
+        return
+    needed = "at least 0" if zero else "positive"
+    got = value.tolist() if isinstance(value, np.ndarray) else value
+    raise UnsupportedError(f"{name} must be {needed} and finite; got {got!r}. Use a number such as 1.0.")
 
 
 class Network(eqx.Module):
@@ -135,6 +150,7 @@ class DenseNetwork(Protocol):
     bias_std: Float[Array, ""]
     bias: bool
     zero_output_bias: bool
+    centred: bool
 
 
 def check_dense(network: DenseNetwork) -> None:
@@ -142,13 +158,9 @@ def check_dense(network: DenseNetwork) -> None:
     need_count("depth", network.depth)
     need_count("width", network.width)
     one_of("activation", network.activation, tuple(ACTIVATIONS))
-    for name in ("weight_std", "bias_std"):
-        value, least = getattr(network, name), name == "weight_std"
-        if value.ndim != 0 or not np.isfinite(value) or value < 0.0 or (least and value == 0.0):
-            raise UnsupportedError(
-                f"{name} must be one {'positive' if least else 'non-negative'}, finite number; "
-                f"got {value}. Use about 1 for weights, and bias=False for no biases."
-            )
+    check_scale("weight_std", network.weight_std)
+    check_scale("bias_std", network.bias_std, zero=True)
+    check_flags(bias=network.bias, zero_output_bias=network.zero_output_bias, centred=network.centred)
 
 
 def draw_layer(into: int, out: int, bias: bool, rng: Generator) -> Layer:

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from augury._checks import check_setting, need_count
+from augury._checks import check_fixed, need_count
 from augury._errors import UnsupportedError
 from augury._types import Array
 from augury.core.data import Data, bucket, pad
@@ -69,8 +69,8 @@ class NeuralLinear(NeuralSurrogate):
                 f"{type(self.process.network).__name__}. Use an MLP or a CNN."
             )
         need_count("width", self.width)
-        check_setting("prior_variance", self.prior_variance)
-        check_setting("noise", self.noise, zero=True)
+        check_fixed("prior_variance", self.prior_variance)
+        check_fixed("noise", self.noise, zero=True)
 
     def fit(self, data: Data, *, key: KeyArray, tuned: Any = None) -> Fit:
         """The posterior of a head on a network trained on all of `data`."""

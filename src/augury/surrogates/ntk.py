@@ -15,32 +15,20 @@ References: Jacot, Gabriel & Hongler (2018), "Neural tangent kernel", propositio
 """
 
 import math
-from typing import Any, Literal
+from typing import Literal
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Float
 
 from augury._checks import need_count, one_of
-from augury._errors import UnsupportedError
 from augury._types import Array
 from augury.core.keys import KeyArray
 from augury.surrogates.dual_activations import DUALS, Activation, expectations
 from augury.surrogates.kernels import Kernel
-from augury.surrogates.networks import MLP, seen
+from augury.surrogates.networks import MLP, as_scalar, check_scale, seen
 from augury.surrogates.tangent_draw import TangentDraw
-
-
-def _scalar(value: Any) -> Any:
-    """A number as an array, so that no value compiles anew; arrays of JAX, also traced, as they are."""
-    if isinstance(value, jax.Array):
-        return value
-    try:
-        return np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        return value  # refused below, with its name
 
 
 class NTK(Kernel):
@@ -60,9 +48,9 @@ class NTK(Kernel):
 
     depth: int = eqx.field(static=True)
     activation: Activation = eqx.field(static=True)
-    weight_std: Float[Array, ""] = eqx.field(converter=_scalar)
-    bias_std: Float[Array, ""] = eqx.field(converter=_scalar)
-    output: Float[Array, ""] = eqx.field(converter=_scalar, default=1.0)
+    weight_std: Float[Array, ""] = eqx.field(converter=as_scalar)
+    bias_std: Float[Array, ""] = eqx.field(converter=as_scalar)
+    output: Float[Array, ""] = eqx.field(converter=as_scalar, default=1.0)
     kind: Literal["ntk", "nngp"] = eqx.field(static=True, default="ntk")
     output_bias: Literal["random", "zero"] = eqx.field(static=True, default="random")
     centred: bool = eqx.field(static=True, default=True)
@@ -72,9 +60,9 @@ class NTK(Kernel):
         one_of("activation", self.activation, tuple(DUALS))
         one_of("kind", self.kind, ("ntk", "nngp"))
         one_of("output_bias", self.output_bias, ("random", "zero"))
-        _check_size("weight_std", self.weight_std)
-        _check_size("bias_std", self.bias_std, zero=True)
-        _check_size("output", self.output)
+        check_scale("weight_std", self.weight_std)
+        check_scale("bias_std", self.bias_std, zero=True)
+        check_scale("output", self.output)
 
     def __call__(self, a: Float[Array, " D"], b: Float[Array, " D"]) -> Float[Array, ""]:
         """The covariance of the function values at one pair of points."""
@@ -151,15 +139,3 @@ class NTK(Kernel):
     def _output(self, sigma: Array) -> Array:
         """The NNGP from Σ of the output layer."""
         return self.output * (sigma - self.bias_std**2 if self.output_bias == "zero" else sigma)
-
-
-def _check_size(name: str, value: Any, *, zero: bool = False) -> None:
-    """Refuse what is not one positive, finite number; traced values are not looked at."""
-    if isinstance(value, jax.core.Tracer):
-        return
-    number = isinstance(value, np.ndarray | jax.Array) and value.shape == ()
-    if number and np.isfinite(value) and (value > 0.0 or (zero and value == 0.0)):
-        return
-    needed = "at least 0" if zero else "positive"
-    got = value.tolist() if isinstance(value, np.ndarray | jax.Array) else value
-    raise UnsupportedError(f"{name} must be {needed} and finite; got {got!r}. Use a number such as 1.0.")

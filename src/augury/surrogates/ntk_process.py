@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
-from augury._checks import check_count, check_flag, check_setting, need_count, one_of
+from augury._checks import check_count, check_fixed, check_flags, need_count, one_of
 from augury._types import Array
 from augury.core.data import Data, bucket, pad
 from augury.core.keys import KeyArray
@@ -130,11 +130,14 @@ class NTKProcess:
         need_count("width", self.width)
         need_count("tuning_points", self.tuning_points)
         one_of("activation", self.activation, tuple(DUALS))
-        for name in ("weight_std", "bias_std", "noise", "output"):
-            if not (name == "weight_std" and self.weight_std == "1/m"):
-                check_setting(name, getattr(self, name), zero=name == "noise")
-        for name in ("standardize", "bias", "centred", "relative"):
-            check_flag(name, getattr(self, name))
+        if not isinstance(self.weight_std, str) or self.weight_std != "1/m":
+            check_fixed("weight_std", self.weight_std)
+        check_fixed("bias_std", self.bias_std)
+        check_fixed("noise", self.noise, zero=True)
+        check_fixed("output", self.output)
+        check_flags(
+            standardize=self.standardize, bias=self.bias, centred=self.centred, relative=self.relative
+        )
 
     def unit(self, scale: float) -> float:
         """Of `noise` and `output`, in standardized units."""
@@ -176,11 +179,17 @@ class NTKProcess:
 
     def kernel(self, hyper: NTKHyper, scale: float) -> tuple[NTK, np.ndarray]:
         """The kernel and the noise variance that `hyper` describes."""
-        noise = np.exp(hyper.log_noise) if self.noise is None else self.noise / self.unit(scale)
-        log_v = hyper.log_variance if self.output is None else np.log(self.output / self.unit(scale))
+        log_v, noise = self._in_use(hyper, scale)
         with computing():
             kernel = _build(self._shape(hyper.depth), *np.array([*hyper[1:3], log_v]))
             return to_numpy(kernel), np.asarray(noise)
+
+    def _in_use(self, hyper: NTKHyper, scale: float) -> tuple[float, float]:
+        """log v (or log output) and noise, in standardized units: what is fixed, else what was found."""
+        unit = self.unit(scale)
+        log_v = hyper.log_variance if self.output is None else np.log(self.output / unit)
+        noise = np.exp(hyper.log_noise) if self.noise is None else self.noise / unit
+        return float(log_v), float(noise)
 
     def realize(
         self, tuned: NTKTuned, scale: float, *, width: int, zero_output_bias: bool = False
@@ -196,15 +205,13 @@ class NTKProcess:
     def describe(self, tuned: NTKTuned, scale: float) -> dict[str, Any]:
         """What a fit found, in the units of the data."""
         hyper = tuned.hyper
-        noise = np.exp(hyper.log_noise)
-        if self.noise is not None:
-            noise = self.noise / self.unit(scale)
+        log_v, noise = self._in_use(hyper, scale)
         return {
             "depth": hyper.depth,
             "weight_std": float(np.exp(hyper.log_weight_std)),
             "bias_std": float(np.exp(hyper.log_bias_std)) if self.bias else 0.0,
-            "variance" if self.output is None else "output": float(np.exp(hyper.log_variance) * scale**2),
-            "noise": float(noise * scale**2),
+            "variance" if self.output is None else "output": float(np.exp(log_v) * scale**2),
+            "noise": noise * scale**2,
             "log_posterior": float(tuned.log_posterior),
             "tuning_evaluations": int(tuned.evaluations),
             "tuning_converged": bool(tuned.converged),

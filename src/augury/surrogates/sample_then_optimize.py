@@ -28,7 +28,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
-from augury._checks import check_count, check_flag
+from augury._checks import check_count, check_flags
 from augury._errors import UnsupportedError
 from augury._types import Array
 from augury.core.data import Data
@@ -78,8 +78,8 @@ class SampleThenOptimize(NeuralSurrogate):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_count("width", self.width)
-        for name in ("correction", "perturb_targets", "penalty", "zero_output_bias"):
-            check_flag(name, getattr(self, name))
+        check_flags(correction=self.correction, perturb_targets=self.perturb_targets)
+        check_flags(penalty=self.penalty, zero_output_bias=self.zero_output_bias)
         if isinstance(self.process, EmpiricalProcess) and self.zero_output_bias:
             check_output_bias(self.process.network)
 

@@ -19,7 +19,7 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Float
 
-from augury._checks import check_flag, need_count
+from augury._checks import check_flags, need_count
 from augury._types import Array
 from augury.core.data import Data
 from augury.core.keys import KeyArray, fold
@@ -51,7 +51,7 @@ class TangentProcess(NeuralSurrogate):
     def __post_init__(self) -> None:
         super().__post_init__()
         need_count("width", self.width)
-        check_flag("redraw", self.redraw)
+        check_flags(redraw=self.redraw)
 
     @property
     def capabilities(self) -> frozenset[Capability]:

@@ -97,6 +97,7 @@ class ModuleNetwork(Network):
     Its arrays are drawn anew for every network: θ = scale · u with u ~ N(0, 1) and `scale` the root mean
     square of the array in `module`; arrays of zeros (biases, say) start at 0, with scale 1. The
     parameters are the u: a module in the usual parameterization is trained in the NTK parameterization.
+    Numbers that are no arrays stay as they are, and dropout is left out (inference mode).
     """
 
     scales: Params  # one number for each array of the module
@@ -109,7 +110,7 @@ class ModuleNetwork(Network):
             raise UnsupportedError(
                 f"a module must be callable; got {type(module).__name__}. Give it a method __call__."
             )
-        arrays = _as_parameters(eqx.filter(module, eqx.is_array_like))
+        arrays = _as_parameters(eqx.filter(module, _is_array))
         sizes = jax.tree.map(lambda a: np.sqrt(np.mean(a**2)), arrays)
         self.scales = jax.tree.map(lambda s: s if s > 0.0 else np.ones(()), sizes)
         self.starts = jax.tree.map(lambda s: np.asarray(s > 0.0, dtype=np.float64), sizes)
@@ -130,14 +131,14 @@ class ModuleNetwork(Network):
         """u ~ N(0, 1), or 0 where the module has zeros."""
         _check_shape(self.shape, dim)
         rng = generator(key)
-        arrays = eqx.filter(self.module.value, eqx.is_array)
+        arrays = eqx.filter(self.module.value, _is_array)
         return jax.tree.map(lambda a, s: s * rng.standard_normal(a.shape), arrays, self.starts)
 
     def __call__(self, params: Params, x: Float[Array, "*n D"]) -> Float[Array, "*n"]:
         """f(x; θ)."""
         theta = jax.tree.map(jnp.multiply, self.scales, params)
-        module = eqx.combine(theta, eqx.filter(self.module.value, eqx.is_array, inverse=True))
-        return _by_rows(module, self.shape, x)
+        module = eqx.combine(theta, eqx.filter(self.module.value, _is_array, inverse=True))
+        return _by_rows(eqx.nn.inference_mode(module), self.shape, x)
 
     def zero_last(self, params: Params) -> Params:
         """Not known."""
@@ -175,17 +176,22 @@ def draw_params(network: Network, dim: int, key: KeyArray) -> Params:
     try:
         params = network.init(key, dim)
         with computing():
-            shape = jax.eval_shape(network, params, np.full(dim, 0.5)).shape
+            out = jax.eval_shape(network, params, np.full(dim, 0.5))
     except AuguryError:
         raise
     except Exception as error:
+        first = str(error).partition("\n")[0].rstrip(".")
         raise UnsupportedError(
-            f"a network must accept one row of shape {(dim,)}; got {type(error).__name__}: {error}. "
-            "Pass shape= if it wants images, and draw its parameters for that many columns."
+            f"a network must accept one row of shape {(dim,)}; got {type(error).__name__}: {first}. Use "
+            "jax.numpy, pass shape= if it wants images, and draw parameters for that many columns."
         ) from error
-    if shape != ():
+    if getattr(out, "shape", None) != ():
+        got = f"shape {out.shape}" if hasattr(out, "shape") else type(out).__name__
+        raise UnsupportedError(f"a network must return one number for one row; got {got}. Return out[0].")
+    if not jnp.issubdtype(out.dtype, jnp.floating):
         raise UnsupportedError(
-            f"a network must return one number for one row; got shape {shape}. Return out[0]."
+            f"a network must return a floating-point number; got {out.dtype}. "
+            "Return what it computes, unrounded, and the real part of complex numbers."
         )
     return params
 
@@ -214,6 +220,10 @@ def _check_shape(shape: tuple[int, ...] | None, dim: int) -> None:
             f"inputs must have the shape {shape} of the network; got points with {dim} columns, "
             f"not {int(np.prod(shape))}. Use inputs of one shape, and a network with that shape."
         )
+
+
+def _is_array(leaf: Any) -> bool:
+    return isinstance(leaf, jax.Array | np.ndarray)
 
 
 def _as_parameters(tree: Any) -> Params:

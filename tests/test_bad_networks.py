@@ -1,0 +1,124 @@
+"""Bad networks, settings and pools get a sentence from every neural algorithm, or the search goes on."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from augury import Algorithm, Float, Optimizer, Pool, Space, SpaceExhausted, UnsupportedError
+from augury.surrogates import (
+    EmpiricalProcess,
+    Ensemble,
+    NeuralLinear,
+    NeuralTangent,
+    NTKProcess,
+    RandomForest,
+    SampleThenOptimize,
+    TangentProcess,
+)
+
+SENTENCE = r"(must|needs) .*; got .*\. [A-Z]"
+BOX = Space(a=Float(0.0, 1.0), b=Float(0.0, 1.0))
+# the surrogate of every algorithm with a process and more settings, and its policy
+ALGORITHMS = {
+    "sto-bnts": (SampleThenOptimize, {}, "thompson"),
+    "sto-bnts-linear": (TangentProcess, {}, "thompson"),
+    "neural-greedy": (SampleThenOptimize, {"correction": False}, "thompson"),
+    "neural-bo": (NeuralTangent, {}, "thompson"),
+    "neural-ucb": (NeuralTangent, {"features": "current"}, "ucb"),
+    "neural-ts": (NeuralTangent, {"features": "current"}, "thompson"),
+    "neural-linear-ts": (NeuralLinear, {}, "thompson"),
+    "dngo": (NeuralLinear, {}, "ei"),
+    "deep-ensemble": (Ensemble, {"members": 2}, "thompson"),
+    "ensemble-ei": (Ensemble, {"members": 2}, "ei"),
+}
+HEADS = ("neural-linear-ts", "dngo")  # which refuse users' networks
+TRAINED = [name for name in ALGORITHMS if name not in HEADS]
+
+
+def algorithm(name, process, **settings):
+    surrogate, own, policy = ALGORITHMS[name]
+    return Algorithm(surrogate(process, **own, **settings), policy)
+
+
+def draw(key):
+    a, b = jax.random.split(key)
+    return jax.random.normal(a, (2, 8)), jax.random.normal(b, (8,))
+
+
+def good(params, z):
+    return jnp.tanh(z @ params[0]) @ params[1] / 3.0
+
+
+def undefined(params, z):
+    """NaN where the first column is in the upper half."""
+    return jnp.where(z[0] > 0.0, jnp.nan, 1.0) * good(params, z)
+
+
+BAD = {
+    "two numbers": (draw, lambda p, z: jnp.stack([good(p, z)] * 2)),
+    "a pair": (draw, lambda p, z: (good(p, z), good(p, z))),
+    "an integer": (draw, lambda p, z: jnp.round(good(p, z)).astype(int)),
+    "a complex number": (draw, lambda p, z: good(p, z) + 1j),
+    "integers among the parameters": (lambda key: (*draw(key), jnp.arange(3)), good),
+    "a gradient of NaN": (draw, lambda p, z: good(p, z) + jnp.sqrt(jnp.abs(z[0] * p[0][0, 0]))),
+    "another number of columns": (lambda key: jnp.ones(7), lambda p, z: z @ p),
+    "NumPy": (draw, lambda p, z: np.tanh(z @ p[0]) @ p[1]),
+}
+
+
+@pytest.mark.parametrize("name", [*ALGORITHMS, "ntk-ei"])
+@pytest.mark.parametrize("what", BAD)
+def test_a_bad_network_gets_a_sentence_before_anything_is_asked(name, what):
+    process = EmpiricalProcess(BAD[what])
+    with pytest.raises(UnsupportedError, match=SENTENCE):
+        Optimizer(BOX, Algorithm(process, "ei") if name == "ntk-ei" else algorithm(name, process))
+
+
+@pytest.mark.parametrize("name", [*ALGORITHMS, "ntk-ei", "rf-ei"])
+def test_sizes_of_nothing_and_negative_noise_get_a_sentence(name):
+    def build(width=8, **settings):
+        if name == "rf-ei":
+            return RandomForest(width, settings.get("depth", 3), settings.get("noise", 0.5))
+        process = NTKProcess(**settings, **({"width": width} if name == "ntk-ei" else {}))
+        return process if name == "ntk-ei" else algorithm(name, process, width=width)
+
+    for bad in ({"width": 0}, {"depth": 0}, {"noise": -1.0}, {"noise": [0.1]}, {"noise": True}):
+        with pytest.raises(UnsupportedError, match=SENTENCE):
+            build(**bad)
+
+
+@pytest.mark.parametrize("name", TRAINED)
+@pytest.mark.parametrize("known", [4, 6])
+def test_a_network_that_is_nan_at_some_points_leaves_the_search_going(name, known):
+    """At all candidates that are left, and also at observed ones."""
+    rows = np.random.default_rng(0).random((10, 2))
+    rows[:4, 0] /= 2.1
+    rows[4:, 0] = 1.0 - rows[4:, 0] / 2.1
+    rows[:2] = [[0.0, 0.0], [0.0, 1.0]]
+    rows[-2:] = [[1.0, 0.0], [1.0, 1.0]]
+    opt = Optimizer(Pool(rows), algorithm(name, EmpiricalProcess((draw, undefined))), seed=0, initial=1)
+    for index in range(known):
+        opt.tell({"index": index}, float(index))
+    asked = []
+    for _ in range(2):
+        with pytest.warns(UserWarning, match="A random point is suggested instead") as warned:
+            asked += opt.ask(1)
+        assert len(warned) == 1
+        assert warned[0].filename == __file__
+        assert "fallback" in asked[-1].info
+        opt.tell(asked[-1], 0.5)
+    assert len({trial.params["index"] for trial in asked} - set(range(known))) == 2
+    assert opt.recommend() in opt.trials
+
+
+@pytest.mark.parametrize("name", [*ALGORITHMS, "ntk-ei", "rf-ei"])
+def test_a_pool_of_one_item_is_asked_once_or_again_and_again(name):
+    pool = Pool(np.ones((1, 3)))
+    opt = Optimizer(pool, name, seed=0, initial=1)
+    opt.tell(opt.ask(), 1.0)
+    with pytest.raises(SpaceExhausted, match="all 1 have been asked"):
+        opt.ask()
+    again = Optimizer(pool, name, seed=0, initial=1, duplicates="allow")
+    again.tell(again.ask(), 1.0)
+    assert again.ask().params == {"index": 0}
