@@ -28,14 +28,15 @@ class Solution(NamedTuple):
     iterations: Int[Array, ""]
 
 
-Solve = Callable[[Array, Array], Solution]  # of b and the largest norm of the rest
+Enough = Callable[[Array, Array], Array]  # whether a will do, given what rests
+Solve = Callable[[Array, Enough], Solution]
 
 
 def factorized(K: Float[Array, "n n"], s: Float[Array, ""]) -> Solve:
     """By Cholesky, in float64; nothing rests."""
     inverse = Solver.of(K.astype(s.dtype) + s * jnp.eye(len(K)))
 
-    def solve(b: Array, enough: Array) -> Solution:
+    def solve(b: Array, enough: Enough) -> Solution:
         return Solution(inverse(b), jnp.zeros_like(b), jnp.asarray(1))
 
     return solve
@@ -97,10 +98,10 @@ def conjugate(tangent: Tangent, mask: Array, near: Preconditioner, s: Float[Arra
         pulled = tangent.pull((mask * v).astype(near.inverse.inverses[0].dtype))
         return mask * tangent.push(pulled).astype(v.dtype) + s * v
 
-    def solve(b: Array, enough: Array) -> Solution:
+    def solve(b: Array, enough: Enough) -> Solution:
         def going(state: tuple[Array, ...]) -> Array:
-            _, e, _, _, iteration = state
-            return (e @ e > enough**2) & (iteration < MAX_ITERATIONS)
+            a, e, _, _, iteration = state
+            return ~enough(a, e) & (iteration < MAX_ITERATIONS)
 
         def step(state: tuple[Array, ...]) -> tuple[Array, ...]:
             a, e, direction, size, iteration = state

@@ -21,7 +21,9 @@ decrease (Nielsen). For λ → 0 the first term of d is the step of least norm, 
 interpolation nearest to θ_0.
 
 Where n is large, K is not formed: the systems are solved by conjugate gradients (`dual.conjugate`), with
-residuals e = b − (K + sI) a that enter the linear model, r − Jd = s·a + e.
+residuals e = b − (K + sI) a that enter the linear model, r − Jd = s·a + e. With ‖Jᵀa‖² = aᵀ(b − e − s·a) the
+decrease that the model expects of d is known without another product, and what is missing of that of the
+exact solution is eᵀK(K + sI)⁻¹e < ‖e‖²: the iterations end when ‖e‖² is a small part of it.
 
 References: Nielsen (1999), "Damping parameter in Marquardt's method"; Nocedal & Wright (2006),
 "Numerical optimization", section 18.3.
@@ -50,8 +52,8 @@ LEAST_LAM = 1e-10  # the smallest λ, as a fraction of the mean of K's diagonal 
 STEEP = 0.5  # a gradient, as a fraction of that at θ_0, at which no loss has settled
 SMALLEST_RATIO = 1e-4  # of actual and expected decrease, for a step to be taken
 LINEAR = 0.9  # the ratio above which steps need no damping
-INEXACT = 0.1  # the error of a step by conjugate gradients, as a fraction of the residuals
-ROUGH = 0.3  # and of its correction, as a fraction of what is corrected
+INEXACT = 0.1  # of the decrease that is expected of a step by conjugate gradients may be missing
+ROUGH = 0.1  # and of what is corrected after it, as squared norms
 TINY = 1e-300
 LARGEST_DAMPING = 1e10  # in units of the mean of K's diagonal
 
@@ -219,17 +221,25 @@ def _step(problem: Problem, s: State) -> tuple[State, Trial, Array]:
         )
         s = s._replace(near=near)
         solve = conjugate(s.tangent, problem.mask, near, total)
-    a, e, iterations = solve(s.r + share * s.along, INEXACT * jnp.linalg.norm(s.r))
+    b = s.r + share * s.along
+
+    def decrease(a: Array, e: Array) -> Array:
+        pulled, along = a @ (b - e - total * a), a @ s.along  # ‖Jᵀa‖², ⟨Jᵀa, δ⟩
+        linear = total * a + e
+        length = pulled + 2.0 * (1.0 - share) * along + (1.0 - share) ** 2 * s.length
+        return problem.loss(s.r, s.length) - problem.loss(linear, length)
+
+    a, e, iterations = solve(b, lambda a, e: e @ e <= INEXACT * decrease(a, e))
     rest = (1.0 - share).astype(dtype)
     delta = jax.tree.map(lambda u, v: u + rest * v, s.tangent.pull(a.astype(dtype)), s.delta)  # (step)
     plain = _try(problem, delta, total * a + e)
     surprise = plain.r - plain.linear
-    change = s.tangent.pull(solve(surprise, ROUGH * jnp.linalg.norm(surprise)).a.astype(dtype))
+    correction = solve(surprise, lambda _, e: e @ e <= ROUGH * (surprise @ surprise)).a
+    change = s.tangent.pull(correction.astype(dtype))
     corrected = _try(problem, _plus(delta, change), plain.linear)
     better = corrected.loss < plain.loss
     best: Trial = jax.tree.map(lambda u, v: jnp.where(better, u, v), corrected, plain)
-    expected = problem.loss(s.r, s.length) - problem.loss(plain.linear, plain.length)
-    return s._replace(iterations=iterations), best, expected
+    return s._replace(iterations=iterations), best, decrease(a, e)
 
 
 def _precondition(problem: Problem, delta: Params, tangent: Tangent, total: Array) -> Preconditioner:

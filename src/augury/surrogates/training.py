@@ -6,8 +6,10 @@ computed in float32 where λ and the tolerance allow it, which halves the time a
 less than the tolerance does; factorizations, sums and results are in float64.
 """
 
+import os
 import time
-from typing import NamedTuple
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -26,6 +28,7 @@ CONTINUED = 1e-2  # the same for a training that goes on from one with other obs
 MAX_STEPS = 100
 LARGEST_LEVEL = 2048  # rows beyond which half of them come first
 LARGEST_MATRIX = 2048  # rows up to which K is formed and factorized at every step
+LARGEST_APART = 1024  # rows up to which a training leaves cores idle, and others run beside it
 SINGLE_LAM = 1e-5  # the smallest λ for which products are computed in float32
 SINGLE_TOLERANCE = 1e-4  # and the smallest tolerance
 BATCH_MEMORY = 4 * 2**30  # bytes for the networks that are trained side by side on an accelerator
@@ -94,9 +97,7 @@ def train(
     with computing():
         problem = Problem(network, theta0, x, mask.astype(np.float64), goal, lam)
         limits = np.asarray(tolerance, dtype=np.float64), np.asarray(max_steps)
-        side_by_side = _side_by_side(network, *goal.shape)
-        done = _train(problem, begin, *limits, single, method, side_by_side)
-        params, loss, state = to_numpy(done)
+        params, loss, state = to_numpy(_train_all(problem, begin, *limits, single, method))
     outcomes = [Outcome(int(outcome)) for outcome in state.outcome]
     return Trained(
         params=params,
@@ -111,12 +112,49 @@ def train(
     )
 
 
-def _side_by_side(network: Network, batch: int, n: int) -> int:
-    """How many networks are trained together: one after the other on a CPU, whose caches they share."""
+def _train_all(
+    problem: Problem,
+    begin: Params | None,
+    tolerance: Array,
+    max_steps: Array,
+    single: bool,
+    method: str,
+) -> tuple[Params, Array, State]:
+    """On an accelerator all networks together, as many as its memory holds.
+
+    On a CPU one at a time in each of a few threads, whatever their number: other batches compile nothing.
+    """
+    together, (count, n) = _together(problem), problem.target.shape
+    if together is not None:
+        return _train(problem, begin, tolerance, max_steps, single, method, together)
+
+    def one(i: int) -> tuple[Params, Array, State]:
+        def own(tree: Any) -> Any:
+            return jax.tree.map(lambda leaf: np.asarray(leaf)[i : i + 1], tree)
+
+        alone = problem._replace(theta0=own(problem.theta0), target=own(problem.target))
+        with computing():
+            return to_numpy(_train(alone, own(begin), tolerance, max_steps, single, method, 1))
+
+    if count == 1:
+        return one(0)
+    with ThreadPoolExecutor(min(count, _cores()) if n <= LARGEST_APART else 1) as pool:
+        return jax.tree.map(lambda *leaves: np.concatenate(leaves), *pool.map(one, range(count)))
+
+
+def _together(problem: Problem) -> int | None:
+    """How many networks an accelerator trains together; None on a CPU."""
     if next(iter(jnp.zeros(()).devices())).platform == "cpu":
-        return 1
-    each = 48 * min(n, LARGEST_MATRIX) ** 2 + (0 if isinstance(network, MLP) else 4 * MEMORY)
-    return int(np.clip(BATCH_MEMORY // each, 1, batch))
+        return None
+    count, n = problem.target.shape
+    each = 48 * min(n, LARGEST_MATRIX) ** 2 + (0 if isinstance(problem.network, MLP) else 4 * MEMORY)
+    return int(np.clip(BATCH_MEMORY // each, 1, count))
+
+
+def _cores() -> int:
+    """Those that this process may use."""
+    known = getattr(os, "sched_getaffinity", None)  # Linux
+    return len(known(0)) if known else os.cpu_count() or 1
 
 
 @eqx.filter_jit
@@ -127,7 +165,7 @@ def _train(
     max_steps: Array,
     single: bool,
     method: str,
-    side_by_side: int,
+    together: int,
 ) -> tuple[Params, Array, State]:
     dtype = jnp.float32 if single else jnp.float64
     x = jnp.where(problem.mask[:, None] > 0.0, problem.x, problem.x[0])  # padding at a harmless point
@@ -142,7 +180,7 @@ def _train(
         return params, loss, end._replace(delta=None, tangent=None, K=None, near=None)  # type: ignore[arg-type]
 
     stacked = (problem.theta0, problem.target, begin)
-    return jax.lax.map(one, stacked, batch_size=None if side_by_side == 1 else side_by_side)
+    return jax.lax.map(one, stacked, batch_size=None if together == 1 else together)
 
 
 def _change(theta0: Params, first: Params) -> Params:
