@@ -20,10 +20,10 @@ effect), and small λ would mean small steps. The damping μ follows the gain ra
 decrease (Nielsen). For λ → 0 the first term of d is the step of least norm, and the limit is the
 interpolation nearest to θ_0.
 
-Where n is large, K is not formed: the systems are solved by conjugate gradients (`dual.conjugate`), with
-residuals e = b − (K + sI) a that enter the linear model, r − Jd = s·a + e. With ‖Jᵀa‖² = aᵀ(b − e − s·a) the
-decrease that the model expects of d is known without another product, and what is missing of that of the
-exact solution is eᵀK(K + sI)⁻¹e < ‖e‖²: the iterations end when ‖e‖² is a small part of it.
+Where n is large, K is not formed: the systems are solved by conjugate gradients (`dual_solve.py`), with
+residuals e = b − (K + sI) a that enter the linear model, r − Jd = s·a + e. Since ‖Jᵀa‖² = aᵀ(b − e − s·a),
+the decrease that the model expects of d costs no product, and that of the exact d is larger by
+eᵀK(K + sI)⁻¹e < ‖e‖²: the iterations end when ‖e‖² is a small part of it.
 
 References: Nielsen (1999), "Damping parameter in Marquardt's method"; Nocedal & Wright (2006),
 "Numerical optimization", section 18.3.
