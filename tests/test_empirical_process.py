@@ -275,3 +275,13 @@ def test_bad_settings_are_refused():
     network = SampleThenOptimize(EmpiricalProcess(CNN((8, 8, 1))), zero_output_bias=True)
     posterior = network.fit(Data.of(np.random.default_rng(0).random((3, 64)), Y[:3]), key=KEY).posterior
     assert posterior.network.zero_output_bias
+
+
+@pytest.mark.parametrize("corner", [0.0, 1.0])
+def test_a_network_that_is_infinite_in_a_corner_or_in_the_centre_has_a_prior(corner):
+    def infinite(params, z):
+        return jnp.sum(params / (z + corner))
+
+    surrogate = EmpiricalProcess((lambda key: jax.random.normal(key, (2,)), infinite), 0.1, 1.0)
+    posterior = surrogate.fit(Data.of(np.empty((0, 2)), np.empty(0)), key=root_key(0)).posterior
+    np.testing.assert_array_equal(posterior.mean(np.array([[0.6, 0.8], [1.0, 0.2]])), 0.0)

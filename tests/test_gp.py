@@ -226,7 +226,7 @@ def test_conditioning_on_observed_points_again():
         ({"noise": np.inf}, "noise must be positive"),
         ({"features": 7}, "features must be an even number"),
         ({"features": 0}, "features must be an even number"),
-        ({"tuning_points": 0}, "tuning_points must be at least 1"),
+        ({"tuning_points": 0}, "tuning_points must be a whole number"),
     ],
 )
 def test_arguments_are_checked(arguments, sentence):

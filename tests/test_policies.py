@@ -356,6 +356,7 @@ def test_a_schedule_may_be_any_function(posterior):
         lambda: Thompson(eta=0.5, B=-1.0),
         lambda: Thompson(beta="1"),
         lambda: Thompson(epsilon=0.0),
+        lambda: Thompson(epsilon=math.inf),
     ],
 )
 def test_wrong_settings_are_refused_at_once(build):

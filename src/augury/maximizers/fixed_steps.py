@@ -40,8 +40,8 @@ class Gradient(Maximizer):
     def __post_init__(self) -> None:
         check_counts("gradient", starts=self.starts, steps=self.steps)
         check_real("rate", self.rate)
-        if not self.rate > 0:
-            raise UnsupportedError(f"rate must be positive; got {self.rate}. Use about 0.01.")
+        if not 0.0 < self.rate < np.inf:
+            raise UnsupportedError(f"rate must be positive and finite; got {self.rate}. Use about 0.01.")
 
     def fits(self, space: Domain) -> str | None:
         """Spaces of continuous Floats."""
@@ -80,8 +80,10 @@ class NelderMead(Maximizer):
         limit = {} if self.max_iterations is None else {"max_iterations": self.max_iterations}
         check_counts("nelder-mead", starts=self.starts, **limit)
         check_real("tolerance", self.tolerance)
-        if not self.tolerance > 0:
-            raise UnsupportedError(f"tolerance must be positive; got {self.tolerance}. Use 1e-4.")
+        if not 0.0 < self.tolerance < np.inf:
+            raise UnsupportedError(
+                f"tolerance must be positive and finite; got {self.tolerance}. Use 1e-4."
+            )
 
     def fits(self, space: Domain) -> str | None:
         """Spaces of continuous Floats."""

@@ -79,8 +79,8 @@ class Thompson:
         if self.eta is not None and self.B is not None:
             theory.enlargement(self.eta, self.B)  # its checks
         check_real("epsilon", self.epsilon)
-        if not self.epsilon > 0:
-            raise UnsupportedError(f"epsilon must be positive; got {self.epsilon}. Use 1e-9.")
+        if not 0.0 < self.epsilon < np.inf:
+            raise UnsupportedError(f"epsilon must be positive and finite; got {self.epsilon}. Use 1e-9.")
 
     @property
     def requires(self) -> frozenset[Capability]:

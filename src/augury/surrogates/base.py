@@ -33,7 +33,7 @@ class Status(enum.StrEnum):
 
     OK = "The model was fitted."
     JITTERED = "The covariance was singular; the stated jitter was added to its diagonal."
-    FAILED = "The covariance could not be factorized; the model is not usable."
+    FAILED = "The model could not be fitted: its covariance, or its networks, are not finite."
 
 
 class Path(eqx.Module):

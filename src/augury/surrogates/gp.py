@@ -7,7 +7,7 @@ import equinox as eqx
 import numpy as np
 from numpy.random import Generator
 
-from augury._checks import check_flags
+from augury._checks import check_flags, need_count
 from augury._errors import DataError, UnsupportedError
 from augury._types import Array
 from augury.core.data import Data
@@ -78,10 +78,7 @@ class GaussianProcess:
                 f"features must be an even number of at least 2; got {self.features!r}. "
                 "They come in pairs of a cosine and a sine."
             )
-        if not isinstance(self.tuning_points, int) or self.tuning_points < 1:
-            raise UnsupportedError(
-                f"tuning_points must be at least 1; got {self.tuning_points!r}. Use about 500."
-            )
+        need_count("tuning_points", self.tuning_points)
 
     def tune(self, data: Data, *, key: KeyArray) -> Tuned:
         """The hyper-parameters of largest posterior density (MAP), from several starts."""

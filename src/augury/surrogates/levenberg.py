@@ -21,9 +21,9 @@ decrease (Nielsen). For λ → 0 the first term of d is the step of least norm, 
 interpolation nearest to θ_0.
 
 Where n is large, K is not formed: the systems are solved by conjugate gradients (`dual_solve.py`), with
-residuals e = b − (K + sI) a that enter the linear model, r − Jd = s·a + e. The decrease that it expects of
-d costs no product, since ‖Jᵀa‖² = aᵀ(b − e − s·a), and that of the exact d is larger by eᵀK(K + sI)⁻¹e,
-which is less than ‖e‖²: the iterations end when ‖e‖² is a small part of the decrease.
+residuals e = b − (K + sI) a that enter the linear model: r − Jd = s·a + e. The decrease that it expects
+of d costs no product, since ‖Jᵀa‖² = aᵀ(b − e − s·a), and that of the exact d is larger by
+eᵀK(K + sI)⁻¹e < ‖e‖²: the iterations end when ‖e‖² is a small part of the decrease.
 
 References: Nielsen (1999), "Damping parameter in Marquardt's method"; Nocedal & Wright (2006),
 "Numerical optimization", section 18.3.

@@ -184,8 +184,12 @@ def _regress_in_place(model: TangentModel, data: Data, residuals: bool) -> Tange
 
 
 def at_data(x: Array, mask: Array) -> Array:
-    """The rows, those of the padding at the first point: at 0 a user's network may be infinite."""
-    return jnp.where(jnp.asarray(mask)[:, None], x, x[0])
+    """The rows, those of the padding at the first point or, without any, at one that is nothing special.
+
+    In a corner and in the centre of the cube a user's network may be infinite.
+    """
+    mask = jnp.asarray(mask)
+    return jnp.where(mask[:, None], x, jnp.where(mask[0], x[0], 0.3))
 
 
 @eqx.filter_jit
