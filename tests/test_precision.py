@@ -11,7 +11,7 @@ from augury._errors import UnsupportedError
 from augury.core import precision
 from augury.core.data import Data
 from augury.core.keys import Purpose, fold, generator, root_key
-from augury.core.precision import computing, is_traced
+from augury.core.precision import computing, is_traced, side_by_side
 from augury.surrogates import FourierProcess, GaussianProcess
 
 GP = GaussianProcess(lengthscale=0.5, variance=1.0, noise=1e-2, standardize=False, features=64)
@@ -267,3 +267,21 @@ def test_keys_do_not_depend_on_the_users_flag():
     with jax.enable_x64(True):
         doubled = generator(fold(root_key(7), 1)).random()
     assert doubled == generator(fold(root_key(7), 1)).random()
+
+
+def test_side_by_side_is_in_order_in_double_and_raises_what_is_raised(monkeypatch):
+    before, used = settings(), set()
+    monkeypatch.setattr(precision.os, "sched_getaffinity", lambda _: {0, 1}, raising=False)
+    barrier = threading.Barrier(2, timeout=30)
+
+    def compute(i):
+        barrier.wait()  # passes only if two compute at the same time
+        used.add(threading.get_ident())
+        return i, jnp.zeros(1).dtype
+
+    assert side_by_side(compute, 4) == [(i, np.float64) for i in range(4)]
+    assert len(used) == 2
+    assert settings() == before
+    assert side_by_side(lambda i: i, 0) == []
+    with pytest.raises(ZeroDivisionError):
+        side_by_side(lambda i: 1 / (i - 1), 3)

@@ -12,6 +12,7 @@ import os
 import pathlib
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, Literal, TypeVar
 
@@ -111,6 +112,24 @@ def computing(device: Device = "cpu", *, single_thread: bool = True) -> Iterator
             yield
     finally:
         _state.entered = False
+
+
+Result = TypeVar("Result")
+
+
+def side_by_side(compute: Callable[[int], Result], count: int) -> list[Result]:
+    """compute(0), compute(1), … on the CPU, in as many threads as this process may use cores."""
+    known = getattr(os, "sched_getaffinity", None)  # Linux
+    cores = len(known(0)) if known else os.cpu_count() or 1
+
+    def one(i: int) -> Result:
+        with computing():
+            return compute(i)
+
+    if min(count, cores) <= 1:
+        return [one(i) for i in range(count)]
+    with ThreadPoolExecutor(min(count, cores)) as pool:
+        return list(pool.map(one, range(count)))
 
 
 def is_traced(*trees: Any) -> bool:

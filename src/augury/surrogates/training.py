@@ -6,9 +6,7 @@ computed in float32 where λ and the tolerance allow it, which halves the time a
 less than the tolerance does; factorizations, sums and results are in float64.
 """
 
-import os
 import time
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -18,7 +16,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from augury._types import Array
-from augury.core.precision import computing, to_numpy
+from augury.core.precision import computing, side_by_side, to_numpy
 from augury.surrogates.levenberg import REASONS, Outcome, Problem, State, descend
 from augury.surrogates.networks import MLP, Network
 from augury.surrogates.tangent import MEMORY, Params, cast
@@ -133,13 +131,10 @@ def _train_all(
             return jax.tree.map(lambda leaf: np.asarray(leaf)[i : i + 1], tree)
 
         alone = problem._replace(theta0=own(problem.theta0), target=own(problem.target))
-        with computing():
-            return to_numpy(_train(alone, own(begin), tolerance, max_steps, single, method, 1))
+        return to_numpy(_train(alone, own(begin), tolerance, max_steps, single, method, 1))
 
-    if count == 1:
-        return one(0)
-    with ThreadPoolExecutor(min(count, _cores()) if n <= LARGEST_APART else 1) as pool:
-        return jax.tree.map(lambda *leaves: np.concatenate(leaves), *pool.map(one, range(count)))
+    done = side_by_side(one, count) if n <= LARGEST_APART else list(map(one, range(count)))
+    return jax.tree.map(lambda *leaves: np.concatenate(leaves), *done)
 
 
 def _together(problem: Problem) -> int | None:
@@ -149,12 +144,6 @@ def _together(problem: Problem) -> int | None:
     count, n = problem.target.shape
     each = 48 * min(n, LARGEST_MATRIX) ** 2 + (0 if isinstance(problem.network, MLP) else 4 * MEMORY)
     return int(np.clip(BATCH_MEMORY // each, 1, count))
-
-
-def _cores() -> int:
-    """Those that this process may use."""
-    known = getattr(os, "sched_getaffinity", None)  # Linux
-    return len(known(0)) if known else os.cpu_count() or 1
 
 
 @eqx.filter_jit
