@@ -66,3 +66,27 @@ def test_the_inverse_of_a_factor(n):
 def test_square():
     A = np.random.default_rng(0).standard_normal((7, 4))
     np.testing.assert_allclose(square(A), A.T @ A, atol=1e-14)
+
+
+@pytest.mark.parametrize("n", [20, 64, 101])  # whole, in even blocks, and with a smaller last one
+def test_a_solver_of_parts_below_the_diagonal(n, monkeypatch):
+    monkeypatch.setattr(linalg, "FACTOR_BLOCK", 16)
+    K, b, asked = covariance(n), np.random.default_rng(1).standard_normal(n), []
+
+    def part(start, stop):
+        asked.append((start, stop))
+        return K[start:, start:stop]
+
+    np.testing.assert_allclose(linalg.Solver.lazily(n, part)(b), np.linalg.solve(K, b), rtol=1e-10)
+    assert len(asked) == (1 if n == 20 else -(-n // 16))
+    np.testing.assert_allclose(linalg.Solver.of(K)(b), np.linalg.solve(K, b), rtol=1e-10)
+    L = linalg.factor(K)
+    np.testing.assert_allclose(L, np.linalg.cholesky(K), rtol=1e-10, atol=1e-12)
+
+
+def test_a_solver_of_what_is_not_positive_definite_is_the_identity_if_asked(monkeypatch):
+    monkeypatch.setattr(linalg, "FACTOR_BLOCK", 16)
+    K, b = covariance(50) - 5.0 * np.eye(50), np.arange(50.0)
+    solver = linalg.Solver.of(K)
+    assert np.isnan(solver(b)).any()
+    np.testing.assert_array_equal(solver.or_identity()(b), b)

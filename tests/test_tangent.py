@@ -67,6 +67,7 @@ def test_products_with_the_jacobian_and_its_transpose(name):
         np.testing.assert_allclose(at_x.push(v), J @ flat(v), rtol=1e-10)
         np.testing.assert_allclose(flat(at_x.pull(c)), J.T @ c, rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(at_x.diagonal(), np.sum(J**2, axis=1), rtol=1e-10)
+        np.testing.assert_allclose(at_x.rows(1, 4).push(v), J[1:4] @ flat(v), rtol=1e-10)
     np.testing.assert_allclose(
         tangent.ntk(network, params, x, x[:4]), J @ J[:4].T, rtol=1e-10, atol=1e-12
     )
@@ -84,10 +85,11 @@ def test_blocks_of_rows_give_the_same_under_a_small_memory(name, monkeypatch):
         J_, other = (tangent.linearize_any(network.__call__, params, z)[1] for z in (x, x[:2]))
         assert isinstance(J_, tangent.Blockwise)
         assert isinstance(other, tangent.Rows)
-        return J_.gram(J_), J_.diagonal(), J_.push(v), J_.pull(c)
+        return J_.gram(J_), J_.diagonal(), J_.push(v), J_.pull(c), J_.rows(2, 6).gram(J_)
 
     with computing():
-        gram, diagonal, pushed, pulled = products(params, x)
+        gram, diagonal, pushed, pulled, part = products(params, x)
+    np.testing.assert_allclose(part, J[2:6] @ J.T, rtol=1e-10, atol=1e-12)
     np.testing.assert_allclose(gram, J @ J.T, rtol=1e-10, atol=1e-12)
     np.testing.assert_allclose(diagonal, np.sum(J**2, axis=1), rtol=1e-10)
     np.testing.assert_allclose(pushed, J @ flat(v), rtol=1e-9)

@@ -1,5 +1,6 @@
 """Linear algebra that survives repeated points and reports what it had to do."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -37,7 +38,7 @@ def factor(K: Float[Array, "n n"]) -> Float[Array, "n n"]:
     """L with LLᵀ = K; NaN where K is not positive definite."""
     if not _in_blocks(len(K)):
         return jnp.linalg.cholesky(K)
-    columns, n = _columns(K), len(K)
+    columns, n = _columns(len(K), _parts(K)), len(K)
     whole = [jnp.concatenate([column.L, column.below]) for column in columns]
     return jnp.concatenate([jnp.pad(part, ((n - len(part), 0), (0, 0))) for part in whole], axis=1)
 
@@ -50,21 +51,28 @@ class Column(NamedTuple):
     below: Float[Array, "k m"]
 
 
-def _columns(K: Float[Array, "n n"]) -> list[Column]:
-    """The factor of K.
+Part = Callable[[int, int], Array]  # of (start, stop): the rows K[start:, start:stop]
+
+
+def _parts(K: Float[Array, "n n"]) -> Part:
+    return lambda start, stop: K[start:, start:stop]
+
+
+def _columns(n: int, part: Part) -> list[Column]:
+    """The factor of the n × n matrix K, of which parts are asked for from left to right.
 
     Large matrices are factorized in columns of blocks: nearly all operations are matrix products then,
     which use all cores and, unlike the threads of a BLAS, do not stumble over other processes.
     """
-    n, size, columns = len(K), _block(len(K)), list[Column]()
-    whole = None if _in_blocks(n) else jnp.linalg.cholesky(K)
+    size, columns = _block(n), list[Column]()
+    whole = None if _in_blocks(n) else jnp.linalg.cholesky(part(0, n))
     for start in range(0, n, size):
         stop = min(start + size, n)
         if whole is not None:
             L, below = whole[start:stop, start:stop], whole[stop:, start:stop]
             columns.append(Column(L, _inverse(L), below))
             continue
-        rest = K[start:, start:stop]
+        rest = part(start, stop)
         if columns:
             known = jnp.concatenate([done.below[start - n :] for done in columns], axis=1)
             rest = rest - known @ known[: stop - start].T
@@ -86,7 +94,12 @@ class Solver(NamedTuple):
     @classmethod
     def of(cls, K: Float[Array, "n n"]) -> "Solver":
         """By factorization; its results are NaN where K is not positive definite."""
-        columns = _columns(K)
+        return cls.lazily(len(K), _parts(K))
+
+    @classmethod
+    def lazily(cls, n: int, part: Part) -> "Solver":
+        """The same for a matrix that is never there as a whole, nor above its diagonal."""
+        columns = _columns(n, part)
         return cls([column.inverse for column in columns], [column.below for column in columns])
 
     def or_identity(self) -> "Solver":

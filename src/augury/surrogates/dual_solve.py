@@ -71,8 +71,12 @@ def precondition(
     s = jnp.maximum(s, (ROUNDING if x.dtype == jnp.float32 else 0.0) * jnp.sum(mask * tangent.diagonal()))
     low = s.astype(x.dtype)
     if n <= LARGEST_FACTOR:
-        K = tangent.gram(tangent) * (m[:, None] * m)
-        return Preconditioner(Solver.of(K + low * jnp.eye(n, dtype=x.dtype)).or_identity(), None, s)
+
+        def part(start: int, stop: int) -> Array:
+            K = tangent.rows(start, n).gram(tangent.rows(start, stop)) * (m[start:, None] * m[start:stop])
+            return K + low * jnp.eye(n - start, stop - start, dtype=K.dtype)
+
+        return Preconditioner(Solver.lazily(n, part).or_identity(), None, s)
     order = jnp.argsort(mask == 0.0, stable=True)  # data first, padding last
     rows = order[jnp.floor(jnp.arange(LANDMARKS) * (jnp.sum(mask) / LANDMARKS)).astype(int)]
     C = m[:, None] * tangent.gram(network.linearize(params, x[rows])[1])

@@ -63,6 +63,10 @@ class Tangent(eqx.Module):
     def weighted(self, v: Params) -> Float[Array, " n"]:
         """Σ_j v_j (∂f(x_i; θ)/∂θ_j)²."""
 
+    def rows(self, start: int, stop: int) -> "Tangent":
+        """J at some of the rows."""
+        return jax.tree.map(lambda leaf: leaf[start:stop] if leaf.ndim else leaf, self)
+
 
 class Linearizable(Protocol):
     """What this module asks of a network."""
@@ -221,6 +225,10 @@ class Blockwise(Tangent):
         blocks = self._blocks(self.x)
         parts = jax.lax.map(lambda a: self._rows(self.params, a).weighted(v), blocks)
         return parts.ravel()[: len(self.x)]
+
+    def rows(self, start: int, stop: int) -> "Blockwise":
+        """J at some of the rows."""
+        return Blockwise(self.apply, self.params, self.x[start:stop])
 
     def _values(self, params: Params) -> Array:
         return jax.vmap(self.apply, (None, 0))(params, self.x)

@@ -104,10 +104,18 @@ class TangentPosterior(TangentModel, StandardizedPosterior):
 
     def sample(self, *, key: KeyArray, scale: float = 1.0) -> "TangentPath":
         """A draw of w by Matheron's rule: a prior draw plus its exact update, one dual solve."""
-        prior = standard_normal(self.params, generator(key))
-        epsilon = generator(fold(key, 1)).standard_normal(len(self.residual))
-        with computing():
-            return to_numpy(_sample(self, prior, epsilon, np.asarray(scale)))
+        prior = jax.tree.map(
+            lambda leaf: scale * np.sqrt(self.output) * leaf, standard_normal(self.params, generator(key))
+        )
+        noise = scale * np.sqrt(self.nugget) * generator(fold(key, 1)).standard_normal(len(self.residual))
+        with computing(single_thread=len(self.x) <= LARGEST_COMPILED):
+            residual = np.where(self.mask, self.residual - _pushed(self.tangent, prior) - noise, 0.0)
+            update = to_numpy(_pulled(self.tangent, self._dual(residual)))
+        return TangentPath(**self.model(), weights=jax.tree.map(np.add, prior, update))
+
+    def _dual(self, residual: Float[Array, " capacity"]) -> Float[Array, " capacity"]:
+        """output · (output·K + nugget·I)⁻¹ residual; compiled code would copy L⁻¹ first."""
+        return self.output * ((self.L_inverse @ residual) @ self.L_inverse) * self.mask
 
     def condition(self, xs: np.ndarray, ys: np.ndarray | None = None) -> "TangentPosterior":
         """One row of L⁻¹ per new point, O(n²) each; without `ys` the mean is taken as observed."""
@@ -221,29 +229,15 @@ def _regress(model: TangentModel, data: Data, residuals: bool) -> tuple[TangentP
 
 
 def _with_weights(p: TangentPosterior) -> TangentPosterior:
-    return eqx.tree_at(lambda q: q.weights, p, _dual(p, p.residual))
-
-
-def _dual(p: TangentPosterior, residual: Array) -> Params:
-    """output · Jᵀ(output·K + nugget·I)⁻¹ residual."""
-    alpha = p.L_inverse.T @ (p.L_inverse @ residual)
-    return p.tangent.pull(p.output * jnp.where(p.mask, alpha, 0.0))
-
-
-@eqx.filter_jit
-def _sample(p: TangentPosterior, prior: Params, epsilon: Array, scale: Array) -> TangentPath:
-    prior = jax.tree.map(lambda leaf: scale * jnp.sqrt(p.output) * leaf, prior)
-    noise = scale * jnp.sqrt(p.nugget) * epsilon
-    residual = jnp.where(p.mask, p.residual - p.tangent.push(prior) - noise, 0.0)
-    weights = jax.tree.map(jnp.add, prior, _dual(p, residual))
-    return TangentPath(**p.model(), weights=weights)
+    return eqx.tree_at(lambda q: q.weights, p, p.tangent.pull(p._dual(p.residual)))
 
 
 def _with_room(p: TangentPosterior, capacity: int) -> TangentPosterior:
     """The same posterior with room for more observations, in arrays that may be written to."""
     more = max(capacity - len(p.x), 0)
-    L_inverse = np.eye(len(p.x) + more)
+    L_inverse = np.zeros((len(p.x) + more,) * 2)  # whose pages are touched below for the first time
     L_inverse[: len(p.x), : len(p.x)] = p.L_inverse
+    np.einsum("ii->i", L_inverse)[len(p.x) :] = 1.0
     x, observed = np.pad(p.x, ((0, more), (0, 0))), (p.residual, p.mask)
     residual, mask = (np.pad(a, (0, more)) for a in observed)
     return eqx.tree_at(
@@ -264,6 +258,11 @@ def _with_row(
         tangent = jax.tree.map(lambda a, b: a.at[i].set(b[0]) if a.ndim else a, tangent, features)
     k = own.output * jnp.where(mask, tangent.gram(features)[:, 0], 0.0)
     return tangent, k, own._centre(new)
+
+
+@eqx.filter_jit
+def _pushed(tangent: Tangent, v: Params) -> Array:
+    return tangent.push(v)
 
 
 @eqx.filter_jit
