@@ -1,5 +1,7 @@
 """Training against closed forms: ridge regression, least-norm interpolation, gradient descent."""
 
+from types import SimpleNamespace
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -157,6 +159,20 @@ def test_a_batch_is_its_networks_one_by_one_also_side_by_side(monkeypatch):
     together = fit(SMOOTH, theta0, x, targets, lam=1e-2, tolerance=1e-9)
     np.testing.assert_allclose(together.loss, both.loss, rtol=1e-9)
     np.testing.assert_allclose(together.params[0].weight, both.params[0].weight, atol=1e-6)
+
+
+def test_other_batches_compile_nothing(monkeypatch):
+    x, y = data(25)
+    lower, compiled = training._train.lower, []
+    monkeypatch.setattr(training, "_programs", {})
+    monkeypatch.setattr(training, "PROGRAMS", 2)
+    counted = SimpleNamespace(lower=lambda *arguments: compiled.append(1) or lower(*arguments))
+    monkeypatch.setattr(training, "_train", counted)
+    for count, capacity, programs in ((2, 32, 1), (1, 32, 1), (2, 31, 2), (2, 30, 3), (1, 32, 4)):
+        theta0 = jax.tree.map(lambda a, n=count: a[:n], draws(SMOOTH))
+        fit(SMOOTH, theta0, x, y, lam=1e-2, capacity=capacity, max_steps=1)
+        assert len(compiled) == programs
+    assert len(training._programs) == 2
 
 
 @pytest.mark.parametrize("landmarks", [None, 24])

@@ -6,7 +6,9 @@ computed in float32 where λ and the tolerance allow it, which halves the time a
 less than the tolerance does; factorizations, sums and results are in float64.
 """
 
+import threading
 import time
+from collections.abc import Hashable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -27,6 +29,7 @@ MAX_STEPS = 100
 LARGEST_LEVEL = 2048  # rows beyond which half of them come first
 LARGEST_MATRIX = 2048  # rows up to which K is formed and factorized at every step
 LARGEST_APART = 1024  # rows up to which a training leaves cores idle, and others run beside it
+PROGRAMS = 64  # that are kept compiled
 SINGLE_LAM = 1e-5  # the smallest λ for which products are computed in float32
 SINGLE_TOLERANCE = 1e-4  # and the smallest tolerance
 BATCH_MEMORY = 4 * 2**30  # bytes for the networks that are trained side by side on an accelerator
@@ -126,15 +129,41 @@ def _train_all(
     if together is not None:
         return _train(problem, begin, tolerance, max_steps, single, method, together)
 
-    def one(i: int) -> tuple[Params, Array, State]:
-        def own(tree: Any) -> Any:
-            return jax.tree.map(lambda leaf: np.asarray(leaf)[i : i + 1], tree)
+    def arguments(i: int) -> tuple[Any, ...]:
+        each = problem.theta0, problem.target, begin
+        theta0, target, first = jax.tree.map(lambda leaf: np.asarray(leaf)[i : i + 1], each)
+        own = problem._replace(theta0=theta0, target=target)
+        return own, first, tolerance, max_steps, single, method, 1
 
-        alone = problem._replace(theta0=own(problem.theta0), target=own(problem.target))
-        return to_numpy(_train(alone, own(begin), tolerance, max_steps, single, method, 1))
+    program = _program(arguments(0))
+
+    def one(i: int) -> tuple[Params, Array, State]:
+        return to_numpy(program(*arguments(i)))
 
     done = side_by_side(one, count) if n <= LARGEST_APART else list(map(one, range(count)))
     return jax.tree.map(lambda *leaves: np.concatenate(leaves), *done)
+
+
+_programs: dict[Hashable, Any] = {}
+_compiling = threading.Lock()
+
+
+def _program(arguments: tuple[Any, ...]) -> Any:
+    """`_train` compiled for such arguments, before threads need it.
+
+    Two threads that find at the same time that a program is missing, and read it from the compilation
+    cache, have crashed the process.
+    """
+    arrays, others = eqx.partition(arguments, eqx.is_array)
+    fixed, structure = jax.tree.flatten(others)
+    kinds = tuple((leaf.shape, leaf.dtype.str) for leaf in jax.tree.leaves(arrays))
+    key = structure, tuple(fixed), kinds
+    with _compiling:
+        if key not in _programs:
+            while len(_programs) >= PROGRAMS:
+                del _programs[next(iter(_programs))]  # the oldest
+            _programs[key] = _train.lower(*arguments).compile()  # type: ignore[attr-defined]
+        return _programs[key]
 
 
 def _together(problem: Problem) -> int | None:
