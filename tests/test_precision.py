@@ -285,3 +285,11 @@ def test_side_by_side_is_in_order_in_double_and_raises_what_is_raised(monkeypatc
     assert side_by_side(lambda i: i, 0) == []
     with pytest.raises(ZeroDivisionError):
         side_by_side(lambda i: 1 / (i - 1), 3)
+
+
+def test_products_in_single_precision_are_that_on_a_gpu_too(monkeypatch):
+    monkeypatch.setattr(precision, "_device", lambda name: jax.devices("cpu")[0])
+    for device, inside in (("cpu", None), ("gpu", "float32")):
+        with computing(device):
+            assert jax.config.jax_default_matmul_precision == inside
+        assert jax.config.jax_default_matmul_precision is None

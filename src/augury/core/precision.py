@@ -13,7 +13,7 @@ import pathlib
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, Literal, TypeVar
 
 import equinox as eqx
@@ -108,6 +108,8 @@ def computing(device: Device = "cpu", *, single_thread: bool = True) -> Iterator
             _blas_threads(1 if single_thread else _state.threads),
             jax.default_device(_device(device)),
             jax.enable_x64(True),
+            # not TensorFloat-32, in which the training of networks ends at larger losses
+            nullcontext() if device == "cpu" else jax.default_matmul_precision("float32"),
         ):
             yield
     finally:

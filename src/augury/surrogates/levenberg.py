@@ -239,7 +239,9 @@ def _step(problem: Problem, s: State) -> tuple[State, Trial, Array]:
     corrected = _try(problem, _plus(delta, change), plain.linear)
     better = corrected.loss < plain.loss
     best: Trial = jax.tree.map(lambda u, v: jnp.where(better, u, v), corrected, plain)
-    return s._replace(iterations=iterations), best, decrease(a, e)
+    # with the length that the loss is computed from: what products round off is in both
+    expected = problem.loss(s.r, s.length) - problem.loss(plain.linear, plain.length)
+    return s._replace(iterations=iterations), best, expected
 
 
 def _precondition(problem: Problem, delta: Params, tangent: Tangent, total: Array) -> Preconditioner:
