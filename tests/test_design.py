@@ -29,7 +29,9 @@ def test_greedy_networks_explore_five_points_per_parameter():
     assert (opt.initial.kind, opt.initial.count) == ("random", 10)
     assert Optimizer(BOX, "neural-greedy", seed=0, budget=100).initial.count == 7
     assert Optimizer(BOX, "neural-greedy", seed=0, initial=3).initial.count == 3
-    assert Optimizer(Pool(np.random.default_rng(0).random((50, 90))), "neural-greedy").initial.count == 20
+    pool = Pool(np.random.default_rng(0).random((50, 90)))
+    assert Optimizer(pool, "neural-greedy").initial.count == 20
+    assert Optimizer(pool, "neural-greedy", budget=2000).initial.count == 150
     with pytest.raises(UnsupportedError, match="exploration"):
         Algorithm("gp", "ei", exploration=0)
 

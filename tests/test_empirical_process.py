@@ -21,9 +21,8 @@ from augury.surrogates import (
     UserNetwork,
 )
 from augury.surrogates.ntk_process import DEVIATION, LOWER, MEAN, UPPER
-from augury.surrogates.spectral_density import SpectralDensity
+from augury.surrogates.spectral_density import JITTER, SpectralDensity
 from augury.surrogates.tangent import ntk
-from augury.surrogates.tangent_posterior import JITTER
 from samples import distance
 
 KEY = root_key(0)

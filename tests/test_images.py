@@ -51,9 +51,12 @@ def test_images_get_a_cnn_of_their_shape(name):
 
 
 def test_everything_else_gets_an_mlp():
-    for space in (Pool(scipy.sparse.csr_array(np.eye(6))), Pool(np.eye(6)), Space(x=Float(0.0, 1.0))):
+    for space in (Pool(np.eye(6)), Space(x=Float(0.0, 1.0))):
         assert chosen(space, "sto-bnts").process == NTKProcess()
         assert chosen(space, "auto") == GaussianProcess()
+    words = Pool(scipy.sparse.csr_array(np.eye(6)))
+    assert chosen(words, "auto") == chosen(words, "sto-bnts")
+    assert chosen(words, "auto").process == NTKProcess()
     assert chosen(Pool(np.ones((3, 2, 9))), "sto-bnts").process == NTKProcess()  # too small to pool
 
 

@@ -14,8 +14,7 @@ from augury.surrogates.cnn import CNN
 from augury.surrogates.networks import MLP
 from augury.surrogates.neural_linear import Head, dngo
 from augury.surrogates.ntk_process import DEVIATION, LOWER, MEAN, UPPER
-from augury.surrogates.spectral_density import SpectralDensity
-from augury.surrogates.tangent_posterior import JITTER
+from augury.surrogates.spectral_density import JITTER, SpectralDensity
 from samples import distance, wave
 
 KEY = root_key(0)

@@ -10,7 +10,7 @@ from augury.core.precision import computing
 from augury.policies import InformationGain, Thompson
 from augury.surrogates import Capability, NTKProcess, SampleThenOptimize
 from augury.surrogates.ntk import NTK
-from augury.surrogates.sample_then_optimize import NetworkPath
+from augury.surrogates.sample_then_optimize import NetworkPath, posterior_smb, simple_smb
 from samples import distance
 
 KEY = root_key(0)
@@ -195,3 +195,19 @@ def test_a_theoretical_schedule_and_one_without_a_meaning():
     for name in ("correction", "penalty", "perturb_targets"):
         with pytest.raises(UnsupportedError, match=name):
             SampleThenOptimize(**{name: "no"})
+
+
+@pytest.mark.parametrize(("make", "kind"), [(posterior_smb, "ntk"), (simple_smb, "nngp")])
+def test_the_prior_of_greedy_networks_has_the_kernel_of_its_proposition(make, kind):
+    # a large σ_b: the output's bias, which starts at 0, is a quarter of the variance
+    process = NTKProcess(1, weight_std=1.0, bias_std=2.0, noise=0.1, output=1.0, standardize=False)
+    posterior = (
+        make(process=process, width=128).fit(Data.of(np.empty((0, 1)), np.empty(0)), key=KEY).posterior
+    )
+    x = np.array([[0.1], [0.7]])
+    paths = posterior.draws(keys=[fold(KEY, i) for i in range(400)])
+    drawn = np.array([draw.path(x) for draw in paths])
+    kernel = NTK(1, "relu", 1.0, 2.0, kind=kind, output_bias="random" if kind == "ntk" else "zero")
+    with computing():
+        expected = np.asarray(kernel.gram(x, x))
+    np.testing.assert_allclose(drawn.T @ drawn / 400, expected, rtol=0.2)

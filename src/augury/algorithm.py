@@ -152,7 +152,8 @@ class Algorithm:
         if self.surrogate is None:
             return self
         shape = space.shape if isinstance(space, Pool) else (space.dim,)
-        if len(shape) > 1 and self.name == "auto" and self == TABLE["auto"].build():
+        neural = len(shape) > 1 or (isinstance(space, Pool) and space.sparse)
+        if neural and self.name == "auto" and self == TABLE["auto"].build():
             return replace(TABLE["sto-bnts"].build().on(space), name="auto")
         climbs = Capability.GRADIENT in self.surrogate.capabilities
         maximizer = self.maximizer or default_maximizer(space, gradient=climbs)
@@ -207,7 +208,7 @@ class Row:
 
 
 _ROWS = (
-    Row("auto", "gp", "ei", "chosen for the space: sto-bnts for images, else gp-ei"),
+    Row("auto", "gp", "ei", "chosen for the space: sto-bnts for images and word counts, else gp-ei"),
     Row("gp-ei", "gp", "ei", "Jones et al. (1998); Ament et al. (2023)"),
     Row("gp-ucb", "gp", "ucb", "Srinivas et al. (2010); random-grid, algorithm 1"),
     Row("gp-ts", "gp", "thompson", "Chowdhury & Gopalan (2017); random-grid, algorithm 2"),

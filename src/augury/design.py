@@ -49,8 +49,10 @@ def parse_initial(
     if initial is None:
         parameters = space.dim if isinstance(space, Pool) else space.free
         if exploration is not None:
-            points = explored(exploration * parameters, budget)
-            return InitialDesign("random", min(points, 20) if isinstance(space, Pool) else points)
+            points = exploration * parameters
+            if budget is None and isinstance(space, Pool):
+                points = min(points, 20)  # columns of an image or a text are no parameters
+            return InitialDesign("random", explored(points, budget))
         count = min(max(2 * parameters + 2, 5), 20)
         if budget is not None:
             count = min(count, max(1, budget // 3))

@@ -243,11 +243,16 @@ class Pool:
         shape = [int(length) for length in self._features.shape]
         return {"shape": shape, "dtype": self._features.dtype.str, "sha256": self._sha256}
 
+    @property
+    def sparse(self) -> bool:
+        """Whether the candidates came as a sparse matrix, as word counts do."""
+        return isinstance(self._features, _Sparse)
+
     def __len__(self) -> int:
         return self.size
 
     def __repr__(self) -> str:
-        kind = "sparse " if isinstance(self._features, _Sparse) else ""
+        kind = "sparse " if self.sparse else ""
         return f"Pool({kind}{self._features.dtype} features of shape {self._features.shape})"
 
 

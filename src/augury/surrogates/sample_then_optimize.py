@@ -177,7 +177,12 @@ class TrainedDraws(Posterior):
         """θ_0', without its last layer where that is known."""
         params = self.network.init(key, dim)
         if self.network.knows_last:
-            return self.network.zero_last(params)
+            zeroed = self.network.zero_last(params)
+            if getattr(self.network, "zero_output_bias", False) and zeroed[-1].bias is not None:
+                # what θ_0 leaves out of the prior, the kernel of PosteriorSMB's Proposition 2 has
+                bias = generator(fold(key, 0)).standard_normal(1)
+                zeroed = (*zeroed[:-1], zeroed[-1]._replace(bias=bias))
+            return zeroed
         return standard_normal(params, generator(fold(key, 0)))
 
     def _targets(self, key: KeyArray, scale: float) -> np.ndarray:

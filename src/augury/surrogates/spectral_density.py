@@ -25,7 +25,8 @@ from augury.surrogates.ntk_process import (
     UPPER,
 )
 from augury.surrogates.search import Search
-from augury.surrogates.tangent_posterior import JITTER
+
+JITTER = 1e-8  # times the variance, always on the diagonal of the covariance
 
 
 class Likeliest(NamedTuple):

@@ -30,7 +30,7 @@ from augury.surrogates.tangent_draw import standard_normal
 
 LARGEST_COMPILED = 4096  # rows up to which K, L and L⁻¹ are made side by side
 ROWS = 512  # of K at a time beyond
-JITTER = 1e-8  # times the mean variance at the observations, always on the diagonal
+JITTER = 1e-10  # the smallest noise, as a fraction of the mean variance at the observations
 
 
 class TangentModel(eqx.Module):
@@ -180,7 +180,7 @@ def _regress_in_place(model: TangentModel, data: Data, residuals: bool) -> Tange
         K[start : start + ROWS] = _rows_of_gram(model, rows, tangent)
     K[~mask], K[:, ~mask] = 0.0, 0.0
     diagonal = np.einsum("ii->i", K)
-    nugget = np.asarray(model.noise) + JITTER * diagonal[mask].mean()
+    nugget = np.maximum(model.noise, JITTER * diagonal[mask].mean())
     diagonal += np.where(mask, nugget, 1.0)
     upper, failed = lapack.dpotrf(K.T, lower=0, overwrite_a=1, clean=1)  # K.T is K in Fortran's order
     if failed:
@@ -219,7 +219,7 @@ def _regress(model: TangentModel, data: Data, residuals: bool) -> tuple[TangentP
     tangent, residual = _observed(model, data, residuals)
     K = model.output * jnp.where(mask[:, None] & mask[None, :], tangent.gram(tangent), 0.0)
     unit = jnp.where(mask, jnp.diagonal(K), 0.0).sum() / jnp.maximum(mask.sum(), 1)
-    nugget = model.noise + JITTER * unit
+    nugget = jnp.maximum(model.noise, JITTER * unit)
     L, jitter = cholesky(K + jnp.diag(jnp.where(mask, nugget, 1.0)))
     posterior = TangentPosterior(
         **model.model(), x=x, residual=residual, mask=mask, tangent=tangent, L_inverse=inverse_factor(L),
