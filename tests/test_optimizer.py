@@ -380,7 +380,7 @@ class Broken(Spy):
 
 def test_a_failed_fit_suggests_a_random_point_and_says_so():
     opt = warm(Optimizer(BOX, Algorithm(Broken(), "ei"), "maximize", seed=0), 8)
-    with pytest.warns(UserWarning, match="not usable. A random point is suggested instead"):
+    with pytest.warns(UserWarning, match="are not finite. A random point is suggested instead"):
         trial = opt.ask()
     assert trial.info["fallback"] == str(Status.FAILED)
     assert BOX.check(trial.params) == trial.params

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -214,10 +213,15 @@ class Child:
         process = self._process
         assert process.stdin is not None
         assert process.stdout is not None
-        limit = threading.Timer(ANSWER_LIMIT, process.kill)
+        late = threading.Event()
+
+        def end() -> None:
+            late.set()
+            process.kill()
+
+        limit = threading.Timer(ANSWER_LIMIT, end)
         limit.daemon = True
         limit.start()
-        started = time.monotonic()
         try:
             process.stdin.write(json.dumps(request, allow_nan=False) + "\n")
             process.stdin.flush()
@@ -226,7 +230,7 @@ class Child:
             line = ""
         finally:
             limit.cancel()
-        if not line and time.monotonic() - started >= ANSWER_LIMIT:
+        if not line and late.is_set():
             raise PeerError(
                 f"{self._name} must answer within {ANSWER_LIMIT:g} s; it did not, and was ended. "
                 f"Its last words:\n{self._last_words()}"
