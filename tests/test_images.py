@@ -113,9 +113,8 @@ def test_networks_are_scored_a_few_images_at_a_time_with_the_same_values():
     np.testing.assert_allclose(together[40:80], together[:40], rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("words", [500, 5000])
-def test_wide_sparse_counts_work(words):
-    counts = scipy.sparse.random(60, words, 0.02, format="csr", random_state=0)
+def test_wide_sparse_counts_work():
+    counts = scipy.sparse.random(60, 500, 0.02, format="csr", random_state=0)
     model = Algorithm(SampleThenOptimize(NTKProcess(depth=1), width=16), "thompson")
     opt = Optimizer(Pool(counts), model, seed=0, initial=4)
     for _ in range(4):
