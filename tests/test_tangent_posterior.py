@@ -7,7 +7,7 @@ import pytest
 from augury.core.data import Data
 from augury.core.keys import fold, root_key
 from augury.core.precision import computing, to_numpy
-from augury.surrogates import tangent_posterior
+from augury.surrogates import EmpiricalProcess, tangent_posterior
 from augury.surrogates.networks import MLP
 from augury.surrogates.tangent_posterior import TangentModel, regress
 from samples import distance, wave
@@ -123,3 +123,14 @@ def test_many_observations_are_factorized_in_place(monkeypatch):
     np.testing.assert_allclose(more.mean(NEW), plain.condition(NEW[:2], [9.0, 11.0]).mean(NEW), rtol=1e-8)
     path = placed.sample(key=KEY)
     np.testing.assert_allclose(path(NEW), plain.sample(key=KEY)(NEW), rtol=1e-6)
+
+
+def test_every_row_is_appended_by_the_same_program(caplog):
+    rng = np.random.default_rng(3)
+    x = rng.random((7, 2))
+    process = EmpiricalProcess(MLP(1, 8), noise=0.1, output=1.0)
+    posterior = process.fit(Data.of(x, x.sum(1)), key=root_key(0)).posterior
+    with jax.log_compiles(), caplog.at_level("WARNING"):
+        posterior.condition(rng.random((6, 2)), np.zeros(6))
+    traced = [m for m in caplog.messages if m.startswith("Finished tracing") and "_with_row" in m]
+    assert len(traced) == 1

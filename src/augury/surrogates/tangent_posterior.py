@@ -129,7 +129,7 @@ class TangentPosterior(TangentModel, StandardizedPosterior):
         with computing(single_thread=len(x) <= LARGEST_COMPILED):
             for i, (new, y) in enumerate(zip(xs, values, strict=True), start=n):
                 x[i], mask[i] = new, True
-                tangent, k, centre = to_numpy(_with_row(p.model(), tangent, x, mask, new, i))
+                tangent, k, centre = to_numpy(_with_row(p.model(), tangent, x, mask, new, np.asarray(i)))
                 known, variance = L_inverse[:i, :i], k[i]
                 l = known @ k[:i]  # noqa: E741
                 d = np.sqrt(max(variance + p.nugget - l @ l, 1e-10 * variance + 1e-300))
