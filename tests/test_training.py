@@ -14,7 +14,7 @@ from augury.core.precision import computing
 from augury.surrogates import dual_solve as dual
 from augury.surrogates import training
 from augury.surrogates.cnn import CNN
-from augury.surrogates.networks import MLP, stack
+from augury.surrogates.networks import MLP, rounded_relu, stack
 from augury.surrogates.training import train
 from augury.surrogates.user_networks import ModuleNetwork, UserNetwork
 
@@ -192,12 +192,56 @@ def test_conjugate_gradients_reach_the_same_minimum(landmarks, monkeypatch):
     np.testing.assert_allclose(iterative.loss, direct.loss, rtol=1e-6)
 
 
-def test_the_loss_of_a_network_with_kinks_settles():
-    network, (x, y) = MLP(2, 24), data(30)
-    result = fit(network, draws(network), x, y + 2.0, lam=1e-2)
+def adam(network, theta0, x, y, lam, steps=4000):
+    """The loss after many small steps, the last of them smaller."""
+    x, y = jnp.asarray(x), jnp.asarray(y)
+
+    def loss(theta):
+        moved = jax.tree.map(lambda a, b: jnp.sum((a - b) ** 2), theta, theta0)
+        return jnp.sum((y - network(theta, x)) ** 2) + lam * sum(jax.tree.leaves(moved))
+
+    def step(i, carry):
+        theta, first, second = carry
+        slope, rate = jax.grad(loss)(theta), jnp.where(i < 0.8 * steps, 1e-2, 1e-3)
+        first = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, first, slope)
+        second = jax.tree.map(lambda v, g: 0.999 * v + 0.001 * g**2, second, slope)
+
+        def move(a, m, v):
+            m, v = m / (1.0 - 0.9 ** (i + 1.0)), v / (1.0 - 0.999 ** (i + 1.0))
+            return a - rate * m / (jnp.sqrt(v) + 1e-8)
+
+        return jax.tree.map(move, theta, first, second), first, second
+
+    zero = jax.tree.map(jnp.zeros_like, theta0)
+    return jax.jit(lambda: loss(jax.lax.fori_loop(0, steps, step, (theta0, zero, zero))[0]))()
+
+
+@pytest.mark.parametrize(("dim", "n", "lam"), [(1, 16, 1e-3), (2, 64, 1e-3)])
+def test_kinks_do_not_keep_a_network_far_above_what_many_small_steps_reach(dim, n, lam):
+    # without the stages the losses are 1.7 to 2.1 times these
+    network = MLP(2, 128)
+    x = np.random.default_rng(0).uniform(size=(n, dim))
+    y = np.sin(6.0 * x[:, 0]) + np.cos(4.0 * x.sum(1))
+    theta0 = draws(network, dim)
+    result = fit(network, theta0, x, y, lam=lam, capacity=n)
+    with computing():
+        first = jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), theta0)
+        assert result.loss[0] < 1.3 * float(adam(network, first, x, y, lam))
     assert result.converged.all()
-    assert result.steps.max() < 60
-    assert (result.misfit < 1.0).all()
+
+
+def test_a_rounded_relu_is_relu_seen_through_noise():
+    z = np.linspace(-3.0, 3.0, 13)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(200)
+    with computing():
+        at = [rounded_relu(jnp.asarray(z), jnp.asarray(width)) for width in (0.5, 0.0)]
+        slope = jax.vmap(jax.grad(lambda z: rounded_relu(z, jnp.asarray(0.5))))(jnp.asarray(z))
+        steps = jnp.asarray(z) + np.array([[1e-6], [-1e-6]])
+        above, below = np.asarray(rounded_relu(steps, jnp.asarray(0.5)))
+    expected = np.maximum(z[:, None] + 0.5 * nodes, 0.0) @ weights / weights.sum()
+    np.testing.assert_allclose(at[0], expected, atol=2e-3)
+    np.testing.assert_allclose(at[1], np.maximum(z, 0.0), atol=1e-29)
+    np.testing.assert_allclose(slope, (above - below) / 2e-6, atol=1e-8)
 
 
 def test_other_networks_are_trained_too():

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 from typing import Literal
 
 import equinox as eqx
@@ -15,9 +16,9 @@ from augury._errors import DataError, UnsupportedError
 from augury._types import Array
 from augury.core.keys import KeyArray, generator
 from augury.surrogates.networks import (
-    ACTIVATIONS,
     Activation,
     Network,
+    activation,
     as_scalar,
     backward,
     check_dense,
@@ -55,6 +56,7 @@ class CNN(Network):
         bias: whether layers have biases.
         zero_output_bias: whether the bias of the output starts at 0.
         centred: whether the network sees 2x − 1; without, it sees x itself.
+        rounding: the width over which ReLU's kink is rounded, as training does; None leaves it.
     """
 
     image: tuple[int, int, int] = eqx.field(static=True)
@@ -71,6 +73,7 @@ class CNN(Network):
     zero_output_bias: bool = eqx.field(static=True, default=False)
     centred: bool = eqx.field(static=True, default=True)
     stride: int | None = eqx.field(static=True, default=None)
+    rounding: Float[Array, ""] | None = eqx.field(converter=as_scalar, default=None)
 
     @property
     def knows_last(self) -> bool:
@@ -112,6 +115,10 @@ class CNN(Network):
                 f"image must be at least as large as the pooling; got {self.image} pooled "
                 f"{len(self.channels)} times by {self.pool}. Use a smaller pool or fewer convolutions."
             )
+
+    def rounded(self, width: Float[Array, ""]) -> "CNN | None":
+        """With rounded ReLUs; None for the smooth activations."""
+        return replace(self, rounding=width) if self.activation == "relu" else None
 
     def _sides(self) -> list[tuple[int, int]]:
         """Height and width before the first convolution and after each pooling."""
@@ -194,18 +201,18 @@ class CNN(Network):
         kernel = scale * layer.weight.reshape(self.kernel**2, -1, out)
         kernels = jnp.einsum("pijk,kco->pijco", jnp.asarray(moved, kernel.dtype), kernel)
         shift = 0.0 if layer.bias is None else self.bias_std * layer.bias
-        activation = ACTIVATIONS[self.activation]
+        phi = activation(self)
         late = self.pooling == "max" and self.activation != "gelu"  # which is not monotone
 
         def place(pooled: Array, kernel: Array) -> tuple[Array, None]:
             z = regions @ kernel + shift
-            h = z if late else activation(z)
+            h = z if late else phi(z)
             return jnp.maximum(pooled, h) if self.pooling == "max" else pooled + h / self.pool**2, None
 
         empty = -jnp.inf if self.pooling == "max" else 0.0
         start = jnp.full((*regions.shape[:-1], out), empty, regions.dtype)
         pooled, _ = jax.lax.scan(place, start, kernels.reshape(self.pool**2, -1, out))
-        return activation(pooled) if late else pooled
+        return phi(pooled) if late else pooled
 
     def zero_last(self, params: tuple[Layer, ...]) -> tuple[Layer, ...]:
         """θ with the output layer set to 0."""

@@ -10,6 +10,7 @@ import itertools
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Literal, Protocol
 
 import equinox as eqx
@@ -33,6 +34,25 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "tanh": jnp.tanh,
     "gelu": lambda z: jax.nn.gelu(z, approximate=False),
 }
+
+
+@jax.custom_jvp
+def rounded_relu(z: Array, width: Float[Array, ""]) -> Array:
+    """zΦ(z/ε) + εφ(z/ε), ReLU seen through Gaussian noise of width ε; at ε = 0 it is ReLU."""
+    return _rounded(z, width)[0]
+
+
+@rounded_relu.defjvp
+def _rounded_slope(primals: tuple[Array, Array], tangents: tuple[Array, Any]) -> tuple[Array, Array]:
+    value, slope = _rounded(*primals)
+    return value, slope * tangents[0]  # ε is never differentiated
+
+
+def _rounded(z: Array, width: Array) -> tuple[Array, Array]:
+    width = jnp.maximum(width, 1e-30).astype(z.dtype)
+    u = z / width
+    slope = 0.5 + 0.5 * jax.scipy.special.erf(u * math.sqrt(0.5))
+    return z * slope + width * jnp.exp(-0.5 * u * u) / math.sqrt(2.0 * math.pi), slope
 
 
 def as_scalar(value: Any) -> Any:
@@ -80,6 +100,10 @@ class Network(eqx.Module):
         """The values at the rows of `x` and their derivative by the parameters."""
         return linearize_any(self.__call__, params, x)
 
+    def rounded(self, width: Float[Array, ""]) -> "Network | None":
+        """The network with kinks that are rounded over `width`, for training; None if it has none."""
+        return None
+
     @abstractmethod
     def zero_last(self, params: Params) -> Params:
         """The parameters with the last layer, weights and bias, set to 0 (STO-BNTS, Alg. 1, line 5)."""
@@ -97,6 +121,7 @@ class MLP(Network):
         bias: whether layers have biases; a ReLU network without them is 0 where 2x − 1 is.
         zero_output_bias: whether the bias of the output starts at 0 (Be Greedy, F) and not at N(0, 1).
         centred: whether the network sees 2x − 1; without, it sees x itself.
+        rounding: the width over which ReLU's kink is rounded, as training does; None leaves it.
     """
 
     depth: int = eqx.field(static=True, default=2)
@@ -107,6 +132,7 @@ class MLP(Network):
     bias: bool = eqx.field(static=True, default=True)
     zero_output_bias: bool = eqx.field(static=True, default=False)
     centred: bool = eqx.field(static=True, default=True)
+    rounding: Float[Array, ""] | None = eqx.field(converter=as_scalar, default=None)
 
     @property
     def knows_last(self) -> bool:
@@ -115,6 +141,10 @@ class MLP(Network):
 
     def __check_init__(self) -> None:
         check_dense(self)
+
+    def rounded(self, width: Float[Array, ""]) -> "MLP | None":
+        """With rounded ReLUs; None for the smooth activations."""
+        return replace(self, rounding=width) if self.activation == "relu" else None
 
     def init(self, key: KeyArray, dim: int) -> tuple[Layer, ...]:
         """Independent N(0, 1) numbers."""
@@ -151,6 +181,14 @@ class DenseNetwork(Protocol):
     bias: bool
     zero_output_bias: bool
     centred: bool
+    rounding: Float[Array, ""] | None
+
+
+def activation(network: DenseNetwork) -> Callable[[Array], Array]:
+    """φ."""
+    if network.rounding is None:
+        return ACTIVATIONS[network.activation]
+    return lambda z: rounded_relu(z, network.rounding)
 
 
 def check_dense(network: DenseNetwork) -> None:
@@ -160,6 +198,9 @@ def check_dense(network: DenseNetwork) -> None:
     one_of("activation", network.activation, tuple(ACTIVATIONS))
     check_scale("weight_std", network.weight_std)
     check_scale("bias_std", network.bias_std, zero=True)
+    if network.rounding is not None:
+        one_of("activation with rounding", network.activation, ("relu",))
+        check_scale("rounding", network.rounding, zero=True)
     check_flags(bias=network.bias, zero_output_bias=network.zero_output_bias, centred=network.centred)
 
 
@@ -191,7 +232,7 @@ def affine(network: DenseNetwork, layer: Layer, h: Array) -> Array:
 def forward(network: DenseNetwork, layers: tuple[Layer, ...], h: Float[Array, "*n into"]) -> Array:
     """The values of the dense layers at `h`."""
     for layer in layers[:-1]:
-        h = ACTIVATIONS[network.activation](affine(network, layer, h))
+        h = activation(network)(affine(network, layer, h))
     return affine(network, layers[-1], h)[..., 0]
 
 
@@ -209,7 +250,7 @@ def backward(
     inputs, curves = [h], []
     for layer in layers[:-1]:
         z = affine(network, layer, inputs[-1])
-        value, slope = jax.jvp(ACTIVATIONS[network.activation], (z,), (jnp.ones_like(z),))
+        value, slope = jax.jvp(activation(network), (z,), (jnp.ones_like(z),))
         inputs.append(value)
         curves.append(slope)
     z = affine(network, layers[-1], inputs[-1])

@@ -2,8 +2,12 @@
 
 The method depends on the number of rows alone: up to `LARGEST_MATRIX` the n × n systems are factorized
 ("dual"), beyond they are solved by conjugate gradients ("dual-cg"). Products with the Jacobian are
-computed in float32 where λ and the tolerance allow it, which halves the time and changes the loss by
-less than the tolerance does; factorizations, sums and results are in float64.
+computed in float32 where λ and the tolerance allow it, which halves the time and changes the loss by a
+few percent at most; factorizations, sums and results are in float64.
+
+Kinks are where a descent gets stuck: a step is judged by a linear model that ends at the next kink. A
+ReLU network is therefore trained in stages (graduated optimization): first with its activation seen
+through Gaussian noise of width ε and with a larger λ, then with less and less of both, and last as it is.
 """
 
 import threading
@@ -29,6 +33,22 @@ MAX_STEPS = 100
 LARGEST_LEVEL = 2048  # rows beyond which half of them come first
 LARGEST_MATRIX = 2048  # rows up to which K is formed and factorized at every step
 LARGEST_APART = 1024  # rows up to which a training leaves cores idle, and others run beside it
+STAGES = (  # ε of the rounded kinks, and the factors of λ and of the tolerance
+    (0.5, 100.0, 10.0),
+    (0.2, 1.0, 10.0),
+    (0.05, 1.0, 10.0),
+    (0.0, 1.0, 1.0),
+)
+FINE_STAGES = (
+    (0.5, 100.0, 10.0),
+    (0.3, 10.0, 10.0),
+    (0.2, 1.0, 1.0),
+    (0.1, 1.0, 1.0),
+    (0.05, 1.0, 1.0),
+    (0.0, 1.0, 1.0),
+)
+FEW_COLUMNS = 5  # up to which the stages are the fine ones
+SHORTER = 4  # times fewer steps are the most of a stage before the last
 PROGRAMS = 64  # that are kept compiled
 SINGLE_LAM = 1e-5  # the smallest λ for which products are computed in float32
 SINGLE_TOLERANCE = 1e-4  # and the smallest tolerance
@@ -77,7 +97,7 @@ def train(
             ends lower.
         tolerance: the gradient's norm at which a network has converged, as a fraction of that at θ_0;
             None is TOLERANCE, or CONTINUED where the descent does not begin at θ_0.
-        max_steps: the most steps of a network.
+        max_steps: the most steps of a descent; of a stage before the last, a quarter of them.
     """
     started = time.perf_counter()
     if begin is None and len(x) > LARGEST_LEVEL:
@@ -193,12 +213,42 @@ def _train(
         theta0, target, first = item
         own = Problem(network, cast(theta0, dtype), x, problem.mask, target, problem.lam)
         delta = None if first is None else cast(_change(theta0, first), dtype)
-        loss, end = descend(own, tolerance, max_steps, method == "dual", delta)
+        if staged:
+            loss, end = _by_stages(own, tolerance, max_steps, method == "dual")
+        else:
+            loss, end = descend(own, tolerance, max_steps, method == "dual", delta)
         params = jax.tree.map(lambda a, b: a + b.astype(a.dtype), theta0, end.delta)
-        return params, loss, end._replace(delta=None, tangent=None, K=None, near=None)  # type: ignore[arg-type]
+        return params, loss, _slim(end)._replace(delta=None)
 
+    staged = begin is None and network.rounded(jnp.zeros(())) is not None
     stacked = (problem.theta0, problem.target, begin)
     return jax.lax.map(one, stacked, batch_size=None if together == 1 else together)
+
+
+def _by_stages(problem: Problem, tolerance: Array, max_steps: Array, direct: bool) -> tuple[Array, State]:
+    """Descents on less and less rounded networks, each from where the last one ended; one program."""
+    stages = FINE_STAGES if problem.x.shape[1] <= FEW_COLUMNS else STAGES
+
+    def stage(before: tuple[Array, State], now: tuple[Array, Array]) -> tuple[tuple[Array, State], None]:
+        (width, factor, loose), is_last = now
+        network, used = problem.network.rounded(width), before[1].steps
+        assert network is not None
+        own = problem._replace(network=network, lam=factor * problem.lam)
+        limit = jnp.where(is_last, max_steps, -(-max_steps // SHORTER))
+        loss, end = descend(own, loose * tolerance, limit, direct, before[1].delta)
+        return (loss, _slim(end)._replace(steps=end.steps + used)), None
+
+    def plainly() -> tuple[Array, State]:
+        loss, end = descend(problem, tolerance, max_steps, direct)
+        return loss, _slim(end)
+
+    start = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(plainly))
+    is_last = jnp.arange(len(stages)) == len(stages) - 1
+    return jax.lax.scan(stage, start, (jnp.asarray(stages), is_last))[0]
+
+
+def _slim(state: State) -> State:
+    return state._replace(tangent=None, K=None, near=None)  # type: ignore[arg-type]
 
 
 def _change(theta0: Params, first: Params) -> Params:
