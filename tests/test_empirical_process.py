@@ -21,6 +21,7 @@ from augury.surrogates import (
     UserNetwork,
 )
 from augury.surrogates.ntk_process import DEVIATION, LOWER, MEAN, UPPER
+from augury.surrogates.sample_then_optimize import simple_smb
 from augury.surrogates.spectral_density import JITTER, SpectralDensity
 from augury.surrogates.tangent import ntk
 from samples import distance
@@ -271,6 +272,7 @@ def test_bad_settings_are_refused():
     ):
         with pytest.raises(UnsupportedError, match=sentence):
             make()
+    assert not simple_smb(process=process()).zero_output_bias  # be-greedy with a network of one's own
     network = SampleThenOptimize(EmpiricalProcess(CNN((8, 8, 1))), zero_output_bias=True)
     posterior = network.fit(Data.of(np.random.default_rng(0).random((3, 64)), Y[:3]), key=KEY).posterior
     assert posterior.network.zero_output_bias

@@ -15,6 +15,7 @@ from augury.surrogates.networks import MLP
 from augury.surrogates.neural_linear import Head, dngo
 from augury.surrogates.ntk_process import DEVIATION, LOWER, MEAN, UPPER
 from augury.surrogates.spectral_density import JITTER, SpectralDensity
+from augury.surrogates.tangent import Layers
 from samples import distance, wave
 
 KEY = root_key(0)
@@ -96,6 +97,17 @@ def test_the_network_itself_is_a_head_on_its_features(network):
         np.testing.assert_allclose(head.linearize(own, x)[0], network(params, x), rtol=1e-9)
         assert head(own, x[0]) == pytest.approx(float(network(params, x[0])))
         assert head(head.zero_last(head.init(KEY, 16)), x[0]) == 0.0
+
+
+def test_a_jacobian_that_is_not_held_in_memory_is_not_needed(monkeypatch):
+    monkeypatch.setattr("augury.surrogates.tangent.MEMORY", 0)
+    network = CNN((3, 3, 1), (2,), pool=3, width=4)
+    x = np.random.default_rng(0).random((6, 9))
+    head = Head(network, network.init(KEY, 9))
+    with computing():
+        assert not isinstance(network.linearize(head.params, x)[1], Layers)
+        assert head.linearize(head.zeros(), x)[1].inputs.shape == (6, 4)
+    assert head.rows_at_once == network.rows_at_once
 
 
 def test_the_evidence_is_that_of_the_gaussian():

@@ -138,6 +138,16 @@ def test_single_precision_products_reach_the_loss_of_double_precision():
     assert jax.tree.leaves(single.params)[0].dtype == np.float64
 
 
+@pytest.mark.parametrize(("factor", "single"), [(1.0, True), (1e3, False)])
+def test_single_precision_is_a_matter_of_the_network_s_own_scale(factor, single):
+    network = UserNetwork(
+        lambda key: jax.random.normal(key, (20,)), lambda p, z: factor * (p @ _features(z))
+    )
+    x, y = data(25)
+    result = fit(network, draws(network), x, y, lam=1e-2, max_steps=1)
+    assert ("float32" in result.method) == single
+
+
 def test_padding_does_not_matter_and_the_result_is_deterministic():
     x, y = data(25)
     theta0, options = draws(SMOOTH), {"lam": 1e-2, "tolerance": 1e-9}

@@ -15,8 +15,8 @@ from augury._checks import check_count, need_count, one_of
 from augury._errors import DataError, UnsupportedError
 from augury._types import Array
 from augury.core.keys import KeyArray, generator
+from augury.surrogates.dual_activations import Activation
 from augury.surrogates.networks import (
-    Activation,
     Network,
     activation,
     as_scalar,
@@ -25,6 +25,7 @@ from augury.surrogates.networks import (
     draw_dense,
     draw_layer,
     forward,
+    hidden,
     seen,
     zero_last,
 )
@@ -213,6 +214,11 @@ class CNN(Network):
         start = jnp.full((*regions.shape[:-1], out), empty, regions.dtype)
         pooled, _ = jax.lax.scan(place, start, kernels.reshape(self.pool**2, -1, out))
         return phi(pooled) if late else pooled
+
+    def last_inputs(self, params: tuple[Layer, ...], x: Array) -> Array:
+        """The outputs of the last hidden layer."""
+        h = self._convolve(params[: len(self.channels)], x)
+        return hidden(self, params[len(self.channels) :], h)
 
     def zero_last(self, params: tuple[Layer, ...]) -> tuple[Layer, ...]:
         """θ with the output layer set to 0."""

@@ -11,7 +11,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import equinox as eqx
 import jax
@@ -24,9 +24,8 @@ from augury._checks import check_flags, need_count, one_of
 from augury._errors import UnsupportedError
 from augury._types import Array
 from augury.core.keys import KeyArray, generator
+from augury.surrogates.dual_activations import Activation
 from augury.surrogates.tangent import Dense, Layer, Layers, Params, Tangent, linearize_any
-
-Activation = Literal["relu", "erf", "tanh", "gelu"]
 
 ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "relu": jax.nn.relu,
@@ -104,6 +103,10 @@ class Network(eqx.Module):
         """The network with kinks that are rounded over `width`, for training; None if it has none."""
         return None
 
+    def last_inputs(self, params: Params, x: Float[Array, "*n D"]) -> Float[Array, "*n width"]:
+        """What the last layer sees of x, where that layer is known."""
+        raise NotImplementedError
+
     @abstractmethod
     def zero_last(self, params: Params) -> Params:
         """The parameters with the last layer, weights and bias, set to 0 (STO-BNTS, Alg. 1, line 5)."""
@@ -159,6 +162,10 @@ class MLP(Network):
         """The values at the rows of `x`; one forward and one backward pass."""
         values, blocks, _ = backward(self, params, seen(x, self.centred))
         return values, Layers(None, blocks)
+
+    def last_inputs(self, params: tuple[Layer, ...], x: Array) -> Array:
+        """h_depth."""
+        return hidden(self, params, seen(x, self.centred))
 
     def zero_last(self, params: tuple[Layer, ...]) -> tuple[Layer, ...]:
         """θ with W_{depth+1} = 0 and b_{depth+1} = 0."""
@@ -229,11 +236,16 @@ def affine(network: DenseNetwork, layer: Layer, h: Array) -> Array:
     return z if layer.bias is None else z + network.bias_std * layer.bias
 
 
-def forward(network: DenseNetwork, layers: tuple[Layer, ...], h: Float[Array, "*n into"]) -> Array:
-    """The values of the dense layers at `h`."""
+def hidden(network: DenseNetwork, layers: tuple[Layer, ...], h: Float[Array, "*n into"]) -> Array:
+    """The inputs of the last of the dense layers, whose first has the inputs `h`."""
     for layer in layers[:-1]:
         h = activation(network)(affine(network, layer, h))
-    return affine(network, layers[-1], h)[..., 0]
+    return h
+
+
+def forward(network: DenseNetwork, layers: tuple[Layer, ...], h: Float[Array, "*n into"]) -> Array:
+    """The values of the dense layers at `h`."""
+    return affine(network, layers[-1], hidden(network, layers, h))[..., 0]
 
 
 def backward(

@@ -32,7 +32,7 @@ from augury.surrogates.ntk_process import NTKProcess, evenly
 from augury.surrogates.process import NeuralSurrogate
 from augury.surrogates.sample_then_optimize import described
 from augury.surrogates.spectral_density import likeliest
-from augury.surrogates.tangent import Dense, Layer, Layers, Params, ntk
+from augury.surrogates.tangent import Dense, Layer, Params, ntk
 from augury.surrogates.tangent_posterior import TangentModel, regress
 from augury.surrogates.training import train
 
@@ -132,12 +132,14 @@ class Head(Network):
         """Yes: there is nothing else."""
         return True
 
+    @property
+    def rows_at_once(self) -> int | None:
+        """Those of the network."""
+        return self.network.rows_at_once
+
     def features(self, x: Float[Array, "*n D"]) -> Float[Array, "*n width"]:
         """φ(x)."""
-        tangent = self.network.linearize(self.params, x if x.ndim == 2 else x[None])[1]
-        assert isinstance(tangent, Layers)
-        inputs = tangent.dense[-1].inputs
-        return inputs if x.ndim == 2 else inputs[0]
+        return self.network.last_inputs(self.params, x)
 
     def init(self, key: KeyArray, dim: int) -> Layer:
         """Independent N(0, 1) numbers."""

@@ -58,9 +58,9 @@ class SampleThenOptimize(NeuralSurrogate):
         process: the network and its settings. An :class:`NTKProcess` chooses depth, σ_W, σ_b and noise
             of an MLP by marginal likelihood, or fixes them; an :class:`EmpiricalProcess` has a network
             of any kind. None is a CNN for images and an MLP for everything else.
-        width: units of each hidden layer of an MLP; other networks have their own. None is 256, and a
-            quarter of the observations where they are more than 1,000: a narrower network is far from the
-            limit then, and takes longer to train.
+        width: units of each hidden layer of an MLP; other networks have their own. None is 256, and
+            beyond 1,024 observations a quarter of them, rounded up to a power of two: a narrower network
+            is far from the limit then, and takes longer to train.
         correction: whether ⟨∇f(x; θ_0), θ_0'⟩ is added; without it draws are those of SimpleSMB.
         perturb_targets: whether ε is added; sto-bnts to the letter has False.
         penalty: whether λ‖θ − θ_0‖² is added; without it the network interpolates.
@@ -112,12 +112,17 @@ def width_for(rows: int) -> int:
 
 def simple_smb(**settings: Any) -> SampleThenOptimize:
     """Be Greedy's SimpleSMB (algorithm 2): no tangent term, and an output bias that starts at 0."""
-    return SampleThenOptimize(**{"correction": False, "zero_output_bias": True, **settings})
+    return posterior_smb(**{"correction": False, **settings})
 
 
 def posterior_smb(**settings: Any) -> SampleThenOptimize:
-    """Be Greedy's PosteriorSMB (algorithm 3), whose draws are those of the posterior."""
-    return SampleThenOptimize(**{"zero_output_bias": True, **settings})
+    """Be Greedy's PosteriorSMB (algorithm 3), whose draws are those of the posterior.
+
+    A network of the user's own starts as its `init` says.
+    """
+    network = getattr(settings.get("process"), "network", None)
+    own = network is not None and not hasattr(network, "zero_output_bias")
+    return SampleThenOptimize(**{"zero_output_bias": not own, **settings})
 
 
 class TrainedDraws(Posterior):

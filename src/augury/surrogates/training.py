@@ -23,9 +23,10 @@ from jaxtyping import Bool, Float, Int
 
 from augury._types import Array
 from augury.core.precision import computing, side_by_side, to_numpy
+from augury.surrogates.cnn import CNN
 from augury.surrogates.levenberg import REASONS, Outcome, Problem, State, descend
 from augury.surrogates.networks import MLP, Network
-from augury.surrogates.tangent import MEMORY, Params, cast
+from augury.surrogates.tangent import MEMORY, Params, cast, ntk
 
 TOLERANCE = 1e-3  # of the gradient's norm, as a fraction of what it was at θ_0
 CONTINUED = 1e-2  # the same for a training that goes on from one with other observations
@@ -50,8 +51,9 @@ FINE_STAGES = (
 FEW_COLUMNS = 5  # up to which the stages are the fine ones
 SHORTER = 4  # times fewer steps are the most of a stage before the last
 PROGRAMS = 64  # that are kept compiled
-SINGLE_LAM = 1e-5  # the smallest λ for which products are computed in float32
+SINGLE_LAM = 1e-5  # the smallest λ for which products are computed in float32, in units of K's diagonal
 SINGLE_TOLERANCE = 1e-4  # and the smallest tolerance
+FEW_POINTS = 8  # that show the scale of a user's network
 BATCH_MEMORY = 4 * 2**30  # bytes for the networks that are trained side by side on an accelerator
 
 
@@ -113,7 +115,8 @@ def train(
     goal = np.asarray(targets, dtype=np.float64)
     goal = np.where(mask, goal if offset is None else goal - np.asarray(offset), 0.0)
     lam = np.asarray(lam, dtype=np.float64)
-    single = bool(lam >= SINGLE_LAM) and tolerance >= SINGLE_TOLERANCE
+    unit = 1.0 if isinstance(network, MLP | CNN) else _unit(network, theta0, x)
+    single = bool(lam >= SINGLE_LAM * unit) and tolerance >= SINGLE_TOLERANCE
     method = "dual" if len(x) <= LARGEST_MATRIX else "dual-cg"
     with computing():
         problem = Problem(network, theta0, x, mask.astype(np.float64), goal, lam)
@@ -131,6 +134,13 @@ def train(
         method=f"{method}, float32 products" if single else method,
         seconds=time.perf_counter() - started,
     )
+
+
+def _unit(network: Network, theta0: Params, x: Float[np.ndarray, "n D"]) -> float:
+    """The mean of K's diagonal at a few points; 1 where that is no number."""
+    first = jax.tree.map(lambda leaf: np.asarray(leaf)[0], theta0)
+    unit = float(np.mean(np.diagonal(ntk(network, first, x[:FEW_POINTS]))))
+    return unit if np.isfinite(unit) and unit > 0.0 else 1.0
 
 
 def _train_all(
