@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from augury import Algorithm, Choice, Float, Int, Optimizer, Pool, Space, UnsupportedError
+from augury import Algorithm, Optimizer, Pool, UnsupportedError
 from augury.core.data import Data
 from augury.core.keys import fold, root_key
 from augury.core.precision import computing
@@ -13,6 +13,8 @@ from augury.surrogates import Capability, NTKProcess, Status
 from augury.surrogates.ntk import NTK
 from augury.surrogates.ntk_process import DEVIATION, LOWER, MEAN, UPPER, Density, Shape, evenly
 from augury.surrogates.tangent import ntk
+
+pytestmark = pytest.mark.once
 
 KEY = root_key(0)
 NEW = np.random.default_rng(5).random((6, 3))
@@ -141,16 +143,8 @@ def test_hard_values(y):
     assert (var > 0.0).all()
 
 
-MIXED = Space(x=Float(0.0, 1.0), n=Int(0, 9), c=Choice(["a", "b"]))
-
-
-@pytest.mark.parametrize(
-    ("algorithm", "space"),
-    [("ntk-ei", MIXED), (Algorithm(NTKProcess(depth=1), "thompson"), Pool(np.eye(6)))],
-    ids=["ei", "thompson"],
-)
-def test_studies(algorithm, space):
-    opt = Optimizer(space, algorithm, seed=3, initial=4)
+def test_a_study_of_a_pool():
+    opt = Optimizer(Pool(np.eye(6)), Algorithm(NTKProcess(depth=1), "thompson"), seed=3, initial=4)
     for number in range(4):
         opt.tell(opt.ask(), float(number))
     for trial in opt.ask(2):

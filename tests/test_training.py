@@ -228,7 +228,7 @@ def adam(network, theta0, x, y, lam, steps=4000):
 
 @pytest.mark.parametrize(("dim", "n", "lam"), [(1, 16, 1e-3), (2, 64, 1e-3)])
 def test_kinks_do_not_keep_a_network_far_above_what_many_small_steps_reach(dim, n, lam):
-    # without the stages the losses are 1.7 to 2.1 times these
+    # without the stages the losses are 1.5 to 2.1 times these
     network = MLP(2, 128)
     x = np.random.default_rng(0).uniform(size=(n, dim))
     y = np.sin(6.0 * x[:, 0]) + np.cos(4.0 * x.sum(1))
@@ -241,15 +241,15 @@ def test_kinks_do_not_keep_a_network_far_above_what_many_small_steps_reach(dim, 
 
 
 def test_a_rounded_relu_is_relu_seen_through_noise():
-    z = np.linspace(-3.0, 3.0, 13)
-    nodes, weights = np.polynomial.hermite_e.hermegauss(200)
+    z = np.linspace(-1.0, 1.0, 18)
+    noise = (np.arange(4000) + 0.5) / 2000.0 - 1.0
     with computing():
         at = [rounded_relu(jnp.asarray(z), jnp.asarray(width)) for width in (0.5, 0.0)]
         slope = jax.vmap(jax.grad(lambda z: rounded_relu(z, jnp.asarray(0.5))))(jnp.asarray(z))
         steps = jnp.asarray(z) + np.array([[1e-6], [-1e-6]])
         above, below = np.asarray(rounded_relu(steps, jnp.asarray(0.5)))
-    expected = np.maximum(z[:, None] + 0.5 * nodes, 0.0) @ weights / weights.sum()
-    np.testing.assert_allclose(at[0], expected, atol=2e-3)
+    expected = np.maximum(z[:, None] + 0.5 * noise, 0.0).mean(1)
+    np.testing.assert_allclose(at[0], expected, atol=1e-6)
     np.testing.assert_allclose(at[1], np.maximum(z, 0.0), atol=1e-29)
     np.testing.assert_allclose(slope, (above - below) / 2e-6, atol=1e-8)
 

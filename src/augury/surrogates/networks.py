@@ -37,7 +37,7 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
 
 @jax.custom_jvp
 def rounded_relu(z: Array, width: Float[Array, ""]) -> Array:
-    """zΦ(z/ε) + εφ(z/ε), ReLU seen through Gaussian noise of width ε; at ε = 0 it is ReLU."""
+    """ReLU seen through noise that is uniform in ±ε: (z + ε)²/4ε from −ε to ε; at ε = 0 it is ReLU."""
     return _rounded(z, width)[0]
 
 
@@ -49,9 +49,8 @@ def _rounded_slope(primals: tuple[Array, Array], tangents: tuple[Array, Any]) ->
 
 def _rounded(z: Array, width: Array) -> tuple[Array, Array]:
     width = jnp.maximum(width, 1e-30).astype(z.dtype)
-    u = z / width
-    slope = 0.5 + 0.5 * jax.scipy.special.erf(u * math.sqrt(0.5))
-    return z * slope + width * jnp.exp(-0.5 * u * u) / math.sqrt(2.0 * math.pi), slope
+    slope = jnp.clip(0.5 + 0.5 * (z / width), 0.0, 1.0)
+    return width * slope**2 + jnp.maximum(z - width, 0.0), slope
 
 
 def as_scalar(value: Any) -> Any:

@@ -7,7 +7,7 @@ few percent at most; factorizations, sums and results are in float64.
 
 Kinks are where a descent gets stuck: a step is judged by a linear model that ends at the next kink. A
 ReLU network is therefore trained in stages (graduated optimization): first with its activation seen
-through Gaussian noise of width ε and with a larger λ, then with less and less of both, and last as it is.
+through noise of width ε and with a larger λ, then with less and less of both, and last as it is.
 """
 
 import threading
