@@ -15,8 +15,6 @@ from augury.policies import UCB
 from augury.surrogates import Capability, Fit, GaussianProcess, Path, Posterior, Status
 from augury.trial import Origin
 
-pytestmark = pytest.mark.once
-
 MIXED = Space(
     lr=Float(1e-5, 1.0, log=True),
     depth=Int(1, 8),

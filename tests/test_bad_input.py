@@ -25,8 +25,6 @@ from augury.policies.schedules import Constant, InformationGain
 from augury.surrogates import GaussianProcess
 from augury.trial import State, Trial
 
-pytestmark = pytest.mark.once
-
 SPACE = Space(lr=Float(1e-3, 1.0, log=True), depth=Int(1, 4), act=Choice(["relu", "tanh"]))
 POINT = {"lr": 0.1, "depth": 2, "act": "tanh"}
 SENTENCE = r"(must|needs|need) .*; got .*\. [A-Z]"

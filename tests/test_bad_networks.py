@@ -17,8 +17,6 @@ from augury.surrogates import (
     TangentProcess,
 )
 
-pytestmark = pytest.mark.once
-
 SENTENCE = r"(must|needs) .*; got .*\. [A-Z]"
 BOX = Space(a=Float(0.0, 1.0), b=Float(0.0, 1.0))
 # the surrogate of every algorithm with a process and more settings, and its policy

@@ -12,8 +12,6 @@ from augury.policies.schedules import NeuralBOAdaptive, NeuralBOTheory, UnionBou
 from augury.surrogates import GaussianProcess, NTKProcess, RandomForest, SampleThenOptimize
 from augury.trial import Origin
 
-pytestmark = pytest.mark.once
-
 BOX = Space(x=Float(0.0, 1.0), y=Float(0.0, 1.0))
 NTK = NTKProcess(depth=1, weight_std=1.5, bias_std=0.5, noise=0.1, output=1.0, standardize=False)
 

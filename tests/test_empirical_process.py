@@ -26,8 +26,6 @@ from augury.surrogates.spectral_density import JITTER, SpectralDensity
 from augury.surrogates.tangent import ntk
 from samples import distance
 
-pytestmark = pytest.mark.once
-
 KEY = root_key(0)
 WIDTH = 1024
 X = np.array([[0.15], [0.3], [0.35], [0.8]])

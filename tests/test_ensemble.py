@@ -12,8 +12,6 @@ from augury.core.keys import fold, root_key
 from augury.core.precision import computing
 from augury.surrogates import Capability, Ensemble, NTKProcess, SampleThenOptimize, ensemble
 
-pytestmark = pytest.mark.once
-
 KEY = root_key(0)
 X = np.array([[0.15], [0.3], [0.35], [0.8]])
 Y = np.array([0.5, -0.4, -0.6, 0.7])

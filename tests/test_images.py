@@ -25,8 +25,6 @@ from augury.surrogates import CNN, EmpiricalProcess, GaussianProcess, NTKProcess
 from augury.surrogates.cnn import cnn_for
 from augury.surrogates.sample_then_optimize import NetworkPath
 
-pytestmark = pytest.mark.once
-
 KEY = root_key(0)
 IMAGES = np.random.default_rng(0).integers(0, 256, (40, 8, 7), dtype=np.uint8)
 BRIGHT = IMAGES[:, :3].mean((1, 2))  # of the upper rows

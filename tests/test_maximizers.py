@@ -24,8 +24,6 @@ from augury.maximizers import (
 )
 from augury.maximizers.scoring import values
 
-pytestmark = pytest.mark.once
-
 BOX = Space(a=Float(0.0, 1.0), b=Float(1e-3, 10.0, log=True))
 LATTICE = Space(i=Int(0, 30), c=Choice([8, 16, 32, 64], ordered=True))
 MIXED = Space(x=Float(-1.0, 1.0), i=Int(0, 10), c=Choice(["p", "q", "r"]))

@@ -18,8 +18,6 @@ from augury.surrogates.spectral_density import JITTER, SpectralDensity
 from augury.surrogates.tangent import Layers
 from samples import distance, wave
 
-pytestmark = pytest.mark.once
-
 KEY = root_key(0)
 PROCESS = NTKProcess(depth=2, activation="tanh", weight_std=1.5, bias_std=0.5, noise=0.01)
 MODEL = NeuralLinear(PROCESS, width=24, prior_variance=2.0, noise=0.3)

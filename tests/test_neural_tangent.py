@@ -22,8 +22,6 @@ from augury.surrogates.networks import stack
 from augury.surrogates.training import train
 from samples import distance
 
-pytestmark = pytest.mark.once
-
 KEY = root_key(5)
 NEW = np.random.default_rng(1).random((6, 2))
 # the paper's own network: no biases, weights of variance 1/m, λ = 0.01

@@ -14,8 +14,6 @@ from augury.surrogates.ntk import NTK
 from augury.surrogates.ntk_process import DEVIATION, LOWER, MEAN, UPPER, Density, Shape, evenly
 from augury.surrogates.tangent import ntk
 
-pytestmark = pytest.mark.once
-
 KEY = root_key(0)
 NEW = np.random.default_rng(5).random((6, 3))
 FIXED = NTKProcess(depth=2, weight_std=1.4, bias_std=0.4, noise=0.01, standardize=False)

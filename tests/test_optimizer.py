@@ -19,8 +19,6 @@ from augury.policies import UCB
 from augury.surrogates import Fit, GaussianProcess, Status
 from augury.trial import Origin, State
 
-pytestmark = pytest.mark.once
-
 BOX = Space(x=Float(0.0, 1.0), y=Float(0.0, 1.0))
 FINITE = Space(x=Int(0, 3), y=Int(0, 3))
 LATTICE = Space(i=Int(0, 4), j=Int(0, 3))

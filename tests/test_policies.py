@@ -20,8 +20,6 @@ from augury.policies import EI, UCB, Constant, InformationGain, SqrtLog, Thompso
 from augury.policies.ei import LogEIScore, log_h
 from augury.surrogates import GaussianProcess
 
-pytestmark = pytest.mark.once
-
 LENGTHSCALE, VARIANCE, NOISE = 0.15, 2.0, 0.05
 PROCESS = GaussianProcess(lengthscale=LENGTHSCALE, variance=VARIANCE, noise=NOISE, standardize=False)
 

@@ -14,8 +14,6 @@ import augury.space.pool
 from augury._errors import SpaceError
 from augury.space import Pool
 
-pytestmark = pytest.mark.once
-
 
 @pytest.fixture(params=[1, 7, 2**17])
 def block(request, monkeypatch):

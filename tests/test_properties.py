@@ -12,8 +12,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from augury import AuguryError, Choice, DataError, Float, Int, Optimizer, Space, SpaceExhausted
 from augury.trial import Origin, State
 
-pytestmark = pytest.mark.once
-
 # two columns each, so that they share compiled code with other tests
 FINITE = Space(i=Int(0, 3), c=Choice(["a", "b", None], ordered=True))
 MIXED = Space(x=Float(1e-3, 1.0, log=True), c=Choice([True, 1, "1"], ordered=True), n=Int(7, 7))

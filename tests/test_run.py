@@ -9,8 +9,6 @@ import augury
 from augury import Choice, Float, Int, Optimizer, Space
 from augury.trial import State
 
-pytestmark = pytest.mark.once
-
 BOX = Space(x=Float(-1.0, 1.0), y=Float(-1.0, 1.0))
 LATTICE = Space(i=Int(0, 2), c=Choice(["a", "b"]))
 

@@ -11,8 +11,6 @@ from augury.maximizers import RandomGrid
 from augury.policies import UCB, Picks
 from augury.trial import State
 
-pytestmark = pytest.mark.once
-
 BOX = Space(x=Float(0.0, 1.0), y=Float(0.0, 1.0))
 MIXED = Space(lr=Float(1e-5, 1.0, log=True), n=Int(1, 9), act=Choice(["a", None, 2.5, True]))
 POOL = Pool(np.random.default_rng(0).random((40, 2)))

@@ -13,8 +13,6 @@ from augury.surrogates.cnn import CNN
 from augury.surrogates.networks import MLP, zero_last
 from augury.surrogates.user_networks import UserNetwork
 
-pytestmark = pytest.mark.once
-
 KEY = root_key(5)
 NETWORKS = {
     **{f"{name}-{depth}": (MLP(depth, 9, name, 1.4, 0.3), 3)
