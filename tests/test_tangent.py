@@ -48,6 +48,14 @@ def case(name, n=6):
     return network, params, x, jacobian(network, params, x)
 
 
+def test_a_gram_matrix_by_halves_is_the_whole_one(monkeypatch):
+    monkeypatch.setattr(tangent, "SMALLEST_HALF", 4)
+    network = CNN((3, 3, 1), (2,), pool=3, width=4)
+    with computing():
+        of = network.linearize(network.init(KEY, 9), np.random.default_rng(0).random((11, 9)))[1]
+        np.testing.assert_allclose(of.own_gram(), of.gram(of), rtol=1e-9, atol=1e-12)
+
+
 @pytest.mark.parametrize("name", NETWORKS)
 def test_the_empirical_ntk_is_the_product_of_jacobians(name):
     network, params, x, J = case(name)

@@ -184,7 +184,7 @@ def _linearized(problem: Problem, delta: Params | None, direct: bool) -> Parts:
     theta = problem.theta0 if delta is None else _plus(problem.theta0, delta)
     values, tangent = problem.network.linearize(theta, problem.x)
     m = problem.mask
-    K = tangent.gram(tangent) * (m[:, None] * m).astype(values.dtype) if direct else None
+    K = tangent.own_gram() * (m[:, None] * m).astype(values.dtype) if direct else None
     along = jnp.zeros_like(m) if delta is None else m * tangent.push(delta).astype(m.dtype)
     return tangent, K, m * (problem.target - values.astype(m.dtype)), along
 

@@ -29,6 +29,8 @@ from augury.core.precision import computing, is_traced, to_numpy
 
 MEMORY = 256 * 2**20  # bytes of a Jacobian, or of a block of one, that are held at a time
 
+SMALLEST_HALF = 256  # rows up to which K is computed as a whole
+
 Params = Any  # a pytree of floating-point arrays
 Apply = Callable[[Params, Array], Array]
 
@@ -62,6 +64,10 @@ class Tangent(eqx.Module):
     @abstractmethod
     def weighted(self, v: Params) -> Float[Array, " n"]:
         """Σ_j v_j (∂f(x_i; θ)/∂θ_j)²."""
+
+    def own_gram(self) -> Float[Array, "n n"]:
+        """K = JJᵀ."""
+        return self.gram(self)
 
     def rows(self, start: int, stop: int) -> "Tangent":
         """J at some of the rows."""
@@ -175,6 +181,19 @@ class Layers(Tangent):
         if self.front is not None and other.front is not None:
             parts.append(self.front.gram(other.front))
         return _total(parts)
+
+    def own_gram(self, halvings: int = 2) -> Float[Array, "n n"]:
+        """K; of what is beside the diagonal one half is the transpose of the other."""
+        n = len(self.dense[0].inputs)
+        if n <= SMALLEST_HALF or halvings == 0:
+            return self.gram(self)
+        first, second = self._part(0, n // 2), self._part(n // 2, n)
+        corners = first.own_gram(halvings - 1), second.own_gram(halvings - 1)
+        beside = second.gram(first)
+        return jnp.block([[corners[0], beside.T], [beside, corners[1]]])
+
+    def _part(self, start: int, stop: int) -> "Layers":
+        return self.rows(start, stop)  # type: ignore[return-value]
 
     def diagonal(self) -> Float[Array, " n"]:
         """Σ_layers of the layers' parts."""

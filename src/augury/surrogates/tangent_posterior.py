@@ -217,7 +217,7 @@ def _observed(model: TangentModel, data: Data, residuals: bool) -> tuple[Tangent
 def _regress(model: TangentModel, data: Data, residuals: bool) -> tuple[TangentPosterior, Array]:
     x, mask = jnp.asarray(data.x), jnp.asarray(data.mask)
     tangent, residual = _observed(model, data, residuals)
-    K = model.output * jnp.where(mask[:, None] & mask[None, :], tangent.gram(tangent), 0.0)
+    K = model.output * jnp.where(mask[:, None] & mask[None, :], tangent.own_gram(), 0.0)
     unit = jnp.where(mask, jnp.diagonal(K), 0.0).sum() / jnp.maximum(mask.sum(), 1)
     nugget = jnp.maximum(model.noise, JITTER * unit)
     L, jitter = cholesky(K + jnp.diag(jnp.where(mask, nugget, 1.0)))

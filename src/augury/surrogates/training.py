@@ -36,8 +36,7 @@ LARGEST_MATRIX = 2048  # rows up to which K is formed and factorized at every st
 LARGEST_APART = 1024  # rows up to which a training leaves cores idle, and others run beside it
 STAGES = (  # ε of the rounded kinks, and the factors of λ and of the tolerance
     (0.5, 100.0, 10.0),
-    (0.2, 1.0, 10.0),
-    (0.05, 1.0, 10.0),
+    (0.1, 1.0, 10.0),
     (0.0, 1.0, 1.0),
 )
 FINE_STAGES = (
