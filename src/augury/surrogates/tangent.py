@@ -16,7 +16,7 @@ those would be larger than `MEMORY`, nothing: their products are computed in blo
 import functools
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, Self
 
 import equinox as eqx
 import jax
@@ -69,7 +69,7 @@ class Tangent(eqx.Module):
         """K = JJᵀ."""
         return self.gram(self)
 
-    def rows(self, start: int, stop: int) -> "Tangent":
+    def rows(self, start: int, stop: int) -> Self:
         """J at some of the rows."""
         return jax.tree.map(lambda leaf: leaf[start:stop] if leaf.ndim else leaf, self)
 
@@ -187,13 +187,10 @@ class Layers(Tangent):
         n = len(self.dense[0].inputs)
         if n <= SMALLEST_HALF or halvings == 0:
             return self.gram(self)
-        first, second = self._part(0, n // 2), self._part(n // 2, n)
+        first, second = self.rows(0, n // 2), self.rows(n // 2, n)
         corners = first.own_gram(halvings - 1), second.own_gram(halvings - 1)
         beside = second.gram(first)
         return jnp.block([[corners[0], beside.T], [beside, corners[1]]])
-
-    def _part(self, start: int, stop: int) -> "Layers":
-        return self.rows(start, stop)  # type: ignore[return-value]
 
     def diagonal(self) -> Float[Array, " n"]:
         """Σ_layers of the layers' parts."""
