@@ -31,13 +31,17 @@ def loss(params):
     return far + (params["act"] != "tanh") + params["width"] / 64 - params["bias"]
 
 
-@pytest.mark.parametrize("name", augury.algorithms())
-def test_every_row_runs_on_a_mixed_space(name):
+def study(name):
     opt = Optimizer(MIXED, name, seed=1, initial=4, budget=7)
     for _ in range(5):
         trial = opt.ask()
         opt.tell(trial, loss(trial.params))
-    pending = opt.ask(2)
+    return opt, opt.ask(2)
+
+
+@pytest.mark.parametrize("name", augury.algorithms())
+def test_every_row_runs_on_a_mixed_space_and_a_second_time_compiles_nothing(name, caplog):
+    opt, pending = study(name)
     assert [trial.number for trial in opt.trials] == list(range(7))
     assert pending[0].params != pending[1].params
     for trial in opt.trials:
@@ -48,6 +52,12 @@ def test_every_row_runs_on_a_mixed_space(name):
         assert all(math.isfinite(trial.info[key]) for key in ("mean", "std", "noise", "score"))
         assert 0.0 <= trial.info["eta"] <= 1.0
     assert opt.recommend().value is not None
+
+    caplog.clear()
+    with jax.log_compiles():
+        _, asked = study(name)
+    assert [trial.params for trial in asked] == [trial.params for trial in pending]
+    assert [record.message for record in caplog.records if record.message.startswith("Compiling")] == []
 
 
 @pytest.mark.parametrize("name", MAXIMIZERS)

@@ -146,6 +146,25 @@ def to_numpy(tree: Any) -> Any:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+# XLA's newer code generator for the CPU takes a third longer to compile, and its programs are no faster.
+# An option that a version of XLA does not know is an error, so it is given to those that do.
+_OPTIONS = {"xla_cpu_use_fusion_emitters": False} if jax.__version_info__[:2] == (0, 10) else None
+
+
+def jit(function: F) -> F:
+    """Compile a function of arrays; everything else in its arguments is fixed, as in `eqx.filter_jit`.
+
+    Called with tracers it is the plain function: options belong to the outermost program.
+    """
+    program = eqx.filter_jit(function, compiler_options=_OPTIONS)  # type: ignore[call-overload]
+
+    @functools.wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        return (function if is_traced(args, kwargs) else program)(*args, **kwargs)
+
+    wrapper.lower = program.lower  # type: ignore[attr-defined]
+    return wrapper  # type: ignore[return-value]
+
 
 def public(method: F) -> F:
     """Let a method written in JAX be called with ordinary arrays, outside any context.
@@ -154,7 +173,7 @@ def public(method: F) -> F:
     arrays it is compiled, runs in float64 inside :func:`computing`, and returns NumPy arrays. If the
     object has a method `check_points`, it sees the arrays first.
     """
-    compiled = eqx.filter_jit(method)
+    program = jit(method)
 
     @functools.wraps(method)
     def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -166,6 +185,6 @@ def public(method: F) -> F:
         for array in (*points, *named.values()):
             check(array)
         with computing():
-            return to_numpy(compiled(self, *points, **named))
+            return to_numpy(program(self, *points, **named))
 
     return wrapper  # type: ignore[return-value]

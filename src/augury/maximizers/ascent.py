@@ -2,7 +2,6 @@
 
 from typing import NamedTuple
 
-import equinox as eqx
 import jax
 import numpy as np
 from jaxtyping import Float, Int
@@ -10,7 +9,7 @@ from numpy.random import Generator
 
 from augury._types import Array
 from augury.core.descent import Descent, Rule, descend
-from augury.core.precision import computing
+from augury.core.precision import computing, jit
 from augury.core.score import Score
 from augury.maximizers.scoring import values
 from augury.maximizers.starts import around
@@ -33,7 +32,7 @@ class Climb(NamedTuple):
     evaluations: int
 
 
-@eqx.filter_jit
+@jit
 def _ascend(
     score: Score,
     boxes: Float[Array, "3 lanes D"],  # starts, lower and upper bounds

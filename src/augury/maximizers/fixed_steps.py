@@ -4,7 +4,6 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,6 +12,7 @@ from augury._checks import check_real
 from augury._errors import UnsupportedError
 from augury._types import Array
 from augury.core.keys import KeyArray, generator
+from augury.core.precision import jit
 from augury.maximizers.base import Domain, Found, Maximizer, Rows, Score, continuous_only
 from augury.maximizers.multistart import check_counts
 from augury.maximizers.scoring import best_of
@@ -108,7 +108,7 @@ def _winner(rows: Array, scores: Array, evaluations: int) -> Found:
     return replace(found, evaluations=evaluations)
 
 
-@eqx.filter_jit
+@jit
 def _gradient_steps(score: Score, starts: Array, rate: Array, steps: int) -> tuple[Array, Array]:
     """Adam (Kingma & Ba, 2015), projected to the unit cube."""
     value_and_gradient = jax.value_and_grad(lambda x: score(x))
@@ -132,7 +132,7 @@ def _gradient_steps(score: Score, starts: Array, rate: Array, steps: int) -> tup
     return jax.vmap(one)(starts)
 
 
-@eqx.filter_jit
+@jit
 def _simplex(score: Score, starts: Array, tolerance: Array, limit: Array) -> tuple[Array, Array, Array]:
     evaluate: Callable[[Array], Array] = jax.vmap(lambda x: score(x))
 

@@ -3,14 +3,13 @@
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
-import equinox as eqx
 import jax
 import numpy as np
 from jaxtyping import Float
 
 from augury._types import Array
 from augury.core.data import pad
-from augury.core.precision import computing
+from augury.core.precision import computing, jit
 from augury.core.score import Score
 
 BLOCKS = (32, 512, 4096)  # rows per compiled call
@@ -32,7 +31,7 @@ def blocks_for(dim: int) -> list[int]:
     return [block for block in BLOCKS if block * dim <= LARGEST_BLOCK] or [BLOCKS[0]]
 
 
-@eqx.filter_jit
+@jit
 def _values(score: Score, rows: Float[Array, "n D"]) -> Float[Array, " n"]:
     if score.rows_at_once is None:
         return jax.vmap(score)(rows)

@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float
 from augury._types import Array
 from augury.core.data import bucket, pad
 from augury.core.keys import KeyArray, generator
-from augury.core.precision import computing, public, to_numpy
+from augury.core.precision import computing, jit, public, to_numpy
 from augury.surrogates.base import StandardizedPosterior
 from augury.surrogates.networks import Network
 from augury.surrogates.tangent import Params
@@ -82,7 +82,7 @@ def diagonal(
     )  # fmt: skip
 
 
-@eqx.filter_jit
+@jit
 def _accumulate(network: Network, params: Params, U: Params, xs: Array) -> Params:
     def add(U: Params, x: Array) -> tuple[Params, None]:
         g = jax.grad(lambda p: network(p, x))(params)

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import equinox as eqx
 import numpy as np
 from numpy.random import Generator
 
@@ -12,7 +11,7 @@ from augury._errors import DataError, UnsupportedError
 from augury._types import Array
 from augury.core.data import Data
 from augury.core.keys import KeyArray, generator
-from augury.core.precision import computing, to_numpy
+from augury.core.precision import computing, jit, to_numpy
 from augury.surrogates.base import Capability, Fit, Status
 from augury.surrogates.gp_posterior import LARGEST_SMALL_MATRIX, GPPosterior, condition_on
 from augury.surrogates.hyperfit import DEFAULT_LOWER, DEFAULT_UPPER, Hyper, Limits, Tuned, build, tune
@@ -202,7 +201,7 @@ def describe(tuned: Tuned, hyper: Hyper, groups: np.ndarray, scale: float, jitte
     }
 
 
-@eqx.filter_jit
+@jit
 def _condition_on(
     kind: type[Stationary],
     hyper: Hyper,

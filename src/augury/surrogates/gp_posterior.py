@@ -13,7 +13,7 @@ from augury._types import Array
 from augury.core.data import Data, bucket
 from augury.core.keys import KeyArray, fold, generator
 from augury.core.linalg import cholesky, inverse_factor, square
-from augury.core.precision import computing, public, to_numpy
+from augury.core.precision import computing, jit, public, to_numpy
 from augury.surrogates.base import Path, StandardizedPosterior
 from augury.surrogates.kernels import Kernel
 from augury.surrogates.likelihood import BASE_JITTER
@@ -135,7 +135,7 @@ class GPPath(Path):
         return p.shift + p.scale * (self.scale * self.prior(x) + update)
 
 
-@eqx.filter_jit
+@jit
 def condition_on(
     kernel: Kernel, noise: Array, data: Data, shift: Array, scale: Array, features: int
 ) -> tuple[GPPosterior, Array]:
@@ -164,13 +164,13 @@ def nugget(kernel: Kernel, noise: Array) -> Array:
     return noise + BASE_JITTER * kernel.largest()
 
 
-@eqx.filter_jit
+@jit
 def _sample(p: GPPosterior, prior: Callable[[Array], Array], epsilon: Array, scale: Array) -> GPPath:
     residual = jnp.where(p.mask, p.y - scale * (prior(p.x) + epsilon), 0.0)
     return GPPath(prior, scale, p, p.L_inverse.T @ (p.L_inverse @ residual))
 
 
-@eqx.filter_jit
+@jit
 def _joint_draws(posterior: GPPosterior, xs: Array, z: Array) -> Array:
     mean, covariance = posterior.joint(xs)
     unit = jnp.mean(jnp.diagonal(covariance))
@@ -198,7 +198,7 @@ def _grow(posterior: GPPosterior, capacity: int) -> GPPosterior:
     )
 
 
-@eqx.filter_jit
+@jit
 def _append(posterior: GPPosterior, x: Array, y: Array) -> GPPosterior:
     """One more observation: a new row of L, hence of L⁻¹, in the first free row of the buffers.
 

@@ -10,7 +10,6 @@ All outputs are standardized, so one set of priors serves every problem:
 and the depth is the one of 1, 2 and 3 with the largest posterior density.
 """
 
-import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -26,7 +25,7 @@ from augury._types import Array
 from augury.core.data import Data, bucket, pad
 from augury.core.keys import KeyArray
 from augury.core.linalg import cholesky, inverse_factor, square
-from augury.core.precision import computing, to_numpy
+from augury.core.precision import computing, jit, to_numpy
 from augury.surrogates.base import Capability, Fit
 from augury.surrogates.dual_activations import DUALS, Activation
 from augury.surrogates.gp import fit_status, standardization
@@ -283,6 +282,7 @@ def best_of(densities: Sequence[Density], starts: Sequence[np.ndarray]) -> "Sear
     return min(searches, key=lambda search: search.loss).run(MAX_EVALUATIONS)
 
 
+@jit
 def _build(shape: Shape, log_weight: Array, log_bias: Array, log_v: Array) -> NTK:
     bias_std = jnp.exp(log_bias) if shape.bias else jnp.zeros(())
     kernel = NTK(
@@ -292,7 +292,7 @@ def _build(shape: Shape, log_weight: Array, log_bias: Array, log_v: Array) -> NT
     return eqx.tree_at(lambda k: k.output, kernel, jnp.exp(log_v) / unit)
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@jit
 def _loss(shape: Shape, z: Array, x: Array, y: Array, mask: Bool[Array, " n"]) -> tuple[Array, Array]:
     def loss(z: Array) -> Array:
         *settings, log_noise = MEAN + DEVIATION * z

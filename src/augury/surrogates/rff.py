@@ -12,7 +12,7 @@ from augury._types import Array
 from augury.core.data import Data, bucket, pad
 from augury.core.keys import KeyArray, generator
 from augury.core.linalg import cholesky, inverse_factor, square
-from augury.core.precision import computing, public, to_numpy
+from augury.core.precision import computing, jit, public, to_numpy
 from augury.surrogates.base import Capability, Fit, Path, StandardizedPosterior
 from augury.surrogates.features import Features
 from augury.surrogates.gp import GaussianProcess, describe, fit_status, standardization
@@ -147,7 +147,7 @@ class FeaturePath(Path):
         return self.shift + self.scale * (self.features(x) @ self.weights)
 
 
-@eqx.filter_jit
+@jit
 def _fit(
     features: Features, noise: Array, nugget: Array, data: Data, shift: Array, scale: Array
 ) -> tuple[FourierPosterior, Array]:
@@ -166,13 +166,13 @@ def _fit(
     return posterior, jitter
 
 
-@eqx.filter_jit
+@jit
 def _sample(p: FourierPosterior, z: Array) -> FeaturePath:
     weights = p.weights + jnp.sqrt(p.nugget) * (p.root.T @ z)
     return FeaturePath(p.features, weights, p.shift, p.scale)
 
 
-@eqx.filter_jit
+@jit
 def _update(p: FourierPosterior, x: Array, y: Array) -> FourierPosterior:
     """One more observation, A' = A + φφᵀ: with u = Rφ and s = uᵀu,
 

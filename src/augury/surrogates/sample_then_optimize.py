@@ -33,7 +33,7 @@ from augury._errors import UnsupportedError
 from augury._types import Array
 from augury.core.data import Data
 from augury.core.keys import KeyArray, fold, generator
-from augury.core.precision import computing, public
+from augury.core.precision import computing, jit, public
 from augury.surrogates.base import Capability, Draw, Fit, Path, Posterior
 from augury.surrogates.empirical_process import EmpiricalProcess, check_output_bias
 from augury.surrogates.gp import standardization
@@ -255,7 +255,7 @@ def _offset(network: Network, start: Params, direction: Params, x: Array) -> Arr
     return slope if network.knows_last else slope - value
 
 
-@eqx.filter_jit
+@jit
 def _offsets(network: Network, starts: Params, directions: Params, x: Array) -> Array:
     """The same at the rows of `x`, for every network."""
     return jax.vmap(lambda start, direction: _offset(network, start, direction, x))(starts, directions)

@@ -25,7 +25,7 @@ import numpy as np
 from jaxtyping import Float
 
 from augury._types import Array
-from augury.core.precision import computing, is_traced, to_numpy
+from augury.core.precision import computing, is_traced, jit, to_numpy
 
 MEMORY = 256 * 2**20  # bytes of a Jacobian, or of a block of one, that are held at a time
 
@@ -303,14 +303,14 @@ def _total(parts: Any) -> Array:
 
 def _anywhere(function: Callable[..., Any]) -> Callable[..., Any]:
     """Plain JAX on tracers; compiled, in a context of its own and with NumPy results elsewhere."""
-    compiled = eqx.filter_jit(function)
+    program = jit(function)
 
     @functools.wraps(function)
     def wrapper(*args: Any) -> Any:
         if is_traced(args):
             return function(*args)
         with computing():
-            return to_numpy(compiled(*args))
+            return to_numpy(program(*args))
 
     return wrapper
 

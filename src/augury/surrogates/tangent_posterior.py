@@ -22,7 +22,7 @@ from augury._types import Array
 from augury.core.data import Data, bucket
 from augury.core.keys import KeyArray, fold, generator
 from augury.core.linalg import cholesky, inverse_factor, square
-from augury.core.precision import computing, public, to_numpy
+from augury.core.precision import computing, jit, public, to_numpy
 from augury.surrogates.base import Path, StandardizedPosterior
 from augury.surrogates.networks import Network
 from augury.surrogates.tangent import Blockwise, Params, Tangent
@@ -200,12 +200,12 @@ def at_data(x: Array, mask: Array) -> Array:
     return jnp.where(mask[:, None], x, jnp.where(mask[0], x[0], 0.3))
 
 
-@eqx.filter_jit
+@jit
 def _rows_of_gram(model: TangentModel, x: Array, tangent: Tangent) -> Array:
     return model.output * model.network.linearize(model.params, x)[1].gram(tangent)
 
 
-@eqx.filter_jit
+@jit
 def _observed(model: TangentModel, data: Data, residuals: bool) -> tuple[Tangent, Array]:
     """The features at the observations, and what m leaves of the values."""
     x, mask = at_data(data.x, data.mask), jnp.asarray(data.mask)
@@ -213,7 +213,7 @@ def _observed(model: TangentModel, data: Data, residuals: bool) -> tuple[Tangent
     return model.network.linearize(model.params, x)[1], jnp.where(mask & residuals, rest, 0.0)
 
 
-@eqx.filter_jit
+@jit
 def _regress(model: TangentModel, data: Data, residuals: bool) -> tuple[TangentPosterior, Array]:
     x, mask = jnp.asarray(data.x), jnp.asarray(data.mask)
     tangent, residual = _observed(model, data, residuals)
@@ -245,7 +245,7 @@ def _with_room(p: TangentPosterior, capacity: int) -> TangentPosterior:
     )
 
 
-@eqx.filter_jit
+@jit
 def _with_row(
     model: dict[str, Any], tangent: Tangent, x: Array, mask: Array, new: Array, i: Array
 ) -> tuple[Tangent, Array, Array]:
@@ -260,11 +260,11 @@ def _with_row(
     return tangent, k, own._centre(new)
 
 
-@eqx.filter_jit
+@jit
 def _pushed(tangent: Tangent, v: Params) -> Array:
     return tangent.push(v)
 
 
-@eqx.filter_jit
+@jit
 def _pulled(tangent: Tangent, c: Array) -> Params:
     return tangent.pull(c)

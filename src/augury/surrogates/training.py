@@ -22,7 +22,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from augury._types import Array
-from augury.core.precision import computing, side_by_side, to_numpy
+from augury.core.precision import computing, jit, side_by_side, to_numpy
 from augury.surrogates.cnn import CNN
 from augury.surrogates.levenberg import REASONS, Outcome, Problem, State, descend
 from augury.surrogates.networks import MLP, Network
@@ -204,7 +204,7 @@ def _together(problem: Problem) -> int | None:
     return int(np.clip(BATCH_MEMORY // each, 1, count))
 
 
-@eqx.filter_jit
+@jit
 def _train(
     problem: Problem,
     begin: Params | None,

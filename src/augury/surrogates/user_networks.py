@@ -13,7 +13,7 @@ from jaxtyping import Float
 from augury._errors import AuguryError, DataError, UnsupportedError
 from augury._types import Array
 from augury.core.keys import KeyArray, generator
-from augury.core.precision import computing, to_numpy
+from augury.core.precision import computing, jit, to_numpy
 from augury.surrogates.networks import Network
 from augury.surrogates.tangent import Params
 
@@ -209,7 +209,7 @@ def check_network(network: Network, dim: int, key: KeyArray) -> Params:
     return params
 
 
-@eqx.filter_jit
+@jit
 def _value_and_gradient(network: Network, params: Params, row: Array) -> tuple[Array, Params]:
     return jax.value_and_grad(network.__call__)(params, row)
 
