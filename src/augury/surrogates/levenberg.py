@@ -17,8 +17,9 @@ One linearization, one product with J and two with Jᵀ make a step. The second 
 where the residuals at θ + d are r_1 and not s·a, Jᵀ(K + sI)⁻¹(r_1 − s·a) is added to d, with the matrix
 already factorized. Without it a step along the manifold of equal fit leaves the manifold (the Maratos
 effect), and small λ would mean small steps. The damping μ follows the gain ratio of actual and expected
-decrease (Nielsen). For λ → 0 the first term of d is the step of least norm, and the limit is the
-interpolation nearest to θ_0.
+decrease (Nielsen), and grows faster after a step whose error, which is of second order in its length, was
+many times what it should have gained. For λ → 0 the first term of d is the step of least norm, and the
+limit is the interpolation nearest to θ_0.
 
 Where n is large, K is not formed: the systems are solved by conjugate gradients (`dual_solve.py`), with
 residuals e = b − (K + sI) a that enter the linear model: r − Jd = s·a + e. The decrease that it expects
@@ -44,10 +45,8 @@ from augury.surrogates.tangent import Params, Tangent
 
 GAIN = 20.0  # the decrease that is expected of a last step, as a fraction of the loss, in tolerances
 EXACT = 1e-8  # or as a fraction of the loss at θ_0, since for λ → 0 the loss itself vanishes
-WINDOW, SETTLED = (
-    8,
-    10.0,
-)  # steps that together lower the loss by less than that many tolerances are the last
+WINDOW = 8  # steps that together lower the loss by less than `SETTLED` tolerances are the last
+SETTLED = 10.0  # and a gradient of so many, where no step lowers the loss, is that of a kink
 LEAST_LAM = 1e-10  # the smallest λ, as a fraction of the mean of K's diagonal at θ_0
 STEEP = 0.5  # a gradient, as a fraction of that at θ_0, at which no loss has settled
 SMALLEST_RATIO = 1e-4  # of actual and expected decrease, for a step to be taken
@@ -113,9 +112,17 @@ class Problem(NamedTuple):
 
 
 def descend(
-    problem: Problem, tolerance: Array, max_steps: Array, direct: bool, begin: Params | None = None
+    problem: Problem,
+    tolerance: Array,
+    max_steps: Array,
+    direct: bool,
+    begin: Params | None = None,
+    damping: float | Array = 0.0,
 ) -> tuple[Array, State]:
-    """Loss and state at the end, from δ = `begin` or 0; the gradient is relative to that at θ_0."""
+    """Loss and state at the end, from δ = `begin` or 0; the gradient is relative to that at θ_0.
+
+    `damping` is that of the first step, in units of λ.
+    """
     origin = _linearized(problem, None, direct and begin is None)
     unit = jnp.sum(problem.mask * origin[0].diagonal()) / jnp.maximum(jnp.sum(problem.mask), 1.0)
     problem = problem._replace(lam=jnp.maximum(problem.lam, LEAST_LAM * unit))
@@ -134,7 +141,8 @@ def descend(
     near = None if direct else _precondition(problem, delta, start[0], problem.lam)
     count = jnp.asarray(0)
     first = State(
-        delta, *start, length, gradient, zero, jnp.asarray(2.0), count, outcome, near, count, worst
+        *(delta, *start, length, gradient, damping * problem.lam, jnp.asarray(2.0)),
+        *(count, outcome, near, count, worst),
     )
 
     def step(s: State) -> State:
@@ -151,22 +159,29 @@ def descend(
             return best.delta, *parts, best.length, gradient, mu, jnp.asarray(2.0)
 
         def stay() -> tuple[Any, ...]:
-            return *s[:7], s.growth * jnp.maximum(s.mu, problem.lam), 2.0 * s.growth
+            growth = jnp.maximum(s.growth, jnp.sqrt(jnp.maximum(-ratio, 0.0)))
+            return *s[:7], growth * jnp.maximum(s.mu, problem.lam), 2.0 * s.growth
 
         place = jax.lax.cond(taken, move, stay)
         kept = s._replace(**dict(zip(State._fields, place, strict=False)))
         little = expected <= jnp.maximum(GAIN * tolerance * loss, EXACT * worst)
         steps, now = s.steps + 1, problem.loss(kept.r, kept.length)
-        look = steps % WINDOW == 0
+        look, stuck = steps % WINDOW == 0, kept.mu > LARGEST_DAMPING * unit
         outcome = jnp.select(
             [
                 (kept.gradient <= tolerance * scale) & little,
-                (kept.mu > LARGEST_DAMPING * unit)
-                | (look & (now >= s.mark) & (kept.gradient > STEEP * scale)),
+                stuck & (kept.gradient <= SETTLED * tolerance * scale),
+                stuck | (look & (now >= s.mark) & (kept.gradient > STEEP * scale)),
                 look & (now > (1.0 - SETTLED * tolerance) * s.mark),
                 steps >= max_steps,
             ],
-            [Outcome.CONVERGED, Outcome.STALLED, Outcome.SETTLED, Outcome.OUT_OF_STEPS],
+            [
+                Outcome.CONVERGED,
+                Outcome.SETTLED,  # in a kink
+                Outcome.STALLED,
+                Outcome.SETTLED,
+                Outcome.OUT_OF_STEPS,
+            ],
             Outcome.RUNNING,
         )
         return kept._replace(steps=steps, outcome=outcome, mark=jnp.where(look, now, s.mark))
@@ -256,7 +271,7 @@ def _gradient(problem: Problem, parts: Parts, delta: Params, length: Array) -> A
         low = problem.lam.astype(problem.x.dtype)
         pulled = tangent.pull(r.astype(problem.x.dtype))
         return jnp.sqrt(_squared(jax.tree.map(lambda u, v: u - low * v, pulled, delta)))
-    inner = r @ (K.astype(r.dtype) @ r)
+    inner = r @ (K @ r.astype(K.dtype)).astype(r.dtype)
     square = inner - 2.0 * problem.lam * (r @ along) + problem.lam**2 * length  # (gradient)
     return jnp.sqrt(jnp.maximum(square, 0.0))
 

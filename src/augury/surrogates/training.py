@@ -31,15 +31,16 @@ from augury.surrogates.tangent import MEMORY, Params, cast, ntk
 TOLERANCE = 1e-3  # of the gradient's norm, as a fraction of what it was at θ_0
 CONTINUED = 1e-2  # the same for a training that goes on from one with other observations
 MAX_STEPS = 100
-LARGEST_LEVEL = 2048  # rows beyond which half of them come first
+LARGEST_LEVEL = 1024  # rows beyond which half of them come first
 LARGEST_MATRIX = 2048  # rows up to which K is formed and factorized at every step
 LARGEST_APART = 1024  # rows up to which a training leaves cores idle, and others run beside it
-STAGES = (  # ε of the rounded kinks, and the factors of λ and of the tolerance
+Stage = tuple[float, float, float]
+STAGES: tuple[Stage, ...] = (  # ε of the rounded kinks, and the factors of λ and of the tolerance
     (0.5, 100.0, 10.0),
     (0.1, 1.0, 10.0),
     (0.0, 1.0, 1.0),
 )
-FINE_STAGES = (
+FINE_STAGES: tuple[Stage, ...] = (
     (0.5, 100.0, 10.0),
     (0.3, 10.0, 10.0),
     (0.2, 1.0, 1.0),
@@ -48,6 +49,7 @@ FINE_STAGES = (
     (0.0, 1.0, 1.0),
 )
 FEW_COLUMNS = 5  # up to which the stages are the fine ones
+DAMPING = 4.0  # of the first step of a stage after the first, in units of λ
 SHORTER = 4  # times fewer steps are the most of a stage before the last
 PROGRAMS = 64  # that are kept compiled
 SINGLE_LAM = 1e-5  # the smallest λ for which products are computed in float32, in units of K's diagonal
@@ -95,21 +97,24 @@ def train(
         offset: fixed values that are added to the network's before the comparison with the targets.
         begin: where the descent begins, stacked as `theta0`; None is θ_0 itself or, with many points,
             where the training on every second of them ends: its steps cost a fraction, and what follows
-            ends lower.
+            needs fewer.
         tolerance: the gradient's norm at which a network has converged, as a fraction of that at θ_0;
-            None is TOLERANCE, or CONTINUED where the descent does not begin at θ_0.
+            None is TOLERANCE, or CONTINUED where the descent goes on in one stage.
         max_steps: the most steps of a descent; of a stage before the last, a quarter of them.
     """
     started = time.perf_counter()
-    if begin is None and len(x) > LARGEST_LEVEL:
+    stages: tuple[Stage, ...] = ()
+    if begin is None and len(x) <= LARGEST_LEVEL:
+        stages = FINE_STAGES if np.shape(x)[1] <= FEW_COLUMNS else STAGES
+    elif begin is None:
         apart = None if offset is None else np.asarray(offset)[:, ::2]
         half = np.asarray(x)[::2], np.asarray(mask)[::2], np.asarray(targets)[:, ::2]
         coarse = train(
             network, theta0, *half, lam=lam, offset=apart, tolerance=tolerance, max_steps=max_steps
         )
-        begin = coarse.params
+        begin, stages = coarse.params, STAGES[1:] if len(x) <= LARGEST_MATRIX else ()
     if tolerance is None:
-        tolerance = TOLERANCE if begin is None else CONTINUED
+        tolerance = TOLERANCE if begin is None or stages else CONTINUED
     x, mask = np.asarray(x, dtype=np.float64), np.asarray(mask, dtype=bool)
     goal = np.asarray(targets, dtype=np.float64)
     goal = np.where(mask, goal if offset is None else goal - np.asarray(offset), 0.0)
@@ -120,7 +125,7 @@ def train(
     with computing():
         problem = Problem(network, theta0, x, mask.astype(np.float64), goal, lam)
         limits = np.asarray(tolerance, dtype=np.float64), np.asarray(max_steps)
-        params, loss, state = to_numpy(_train_all(problem, begin, *limits, single, method))
+        params, loss, state = to_numpy(_train_all(problem, begin, *limits, single, method, stages))
     outcomes = [Outcome(int(outcome)) for outcome in state.outcome]
     return Trained(
         params=params,
@@ -149,6 +154,7 @@ def _train_all(
     max_steps: Array,
     single: bool,
     method: str,
+    stages: tuple[Stage, ...],
 ) -> tuple[Params, Array, State]:
     """On an accelerator all networks together, as many as its memory holds.
 
@@ -156,13 +162,13 @@ def _train_all(
     """
     together, (count, n) = _together(problem), problem.target.shape
     if together is not None:
-        return _train(problem, begin, tolerance, max_steps, single, method, together)
+        return _train(problem, begin, tolerance, max_steps, single, method, stages, together)
 
     def arguments(i: int) -> tuple[Any, ...]:
         each = problem.theta0, problem.target, begin
         theta0, target, first = jax.tree.map(lambda leaf: np.asarray(leaf)[i : i + 1], each)
         own = problem._replace(theta0=theta0, target=target)
-        return own, first, tolerance, max_steps, single, method, 1
+        return own, first, tolerance, max_steps, single, method, stages, 1
 
     program = _program(arguments(0))
 
@@ -212,6 +218,7 @@ def _train(
     max_steps: Array,
     single: bool,
     method: str,
+    stages: tuple[Stage, ...],
     together: int,
 ) -> tuple[Params, Array, State]:
     dtype = jnp.float32 if single else jnp.float64
@@ -223,20 +230,26 @@ def _train(
         own = Problem(network, cast(theta0, dtype), x, problem.mask, target, problem.lam)
         delta = None if first is None else cast(_change(theta0, first), dtype)
         if staged:
-            loss, end = _by_stages(own, tolerance, max_steps, method == "dual")
+            loss, end = _by_stages(own, stages, tolerance, max_steps, method == "dual", delta)
         else:
             loss, end = descend(own, tolerance, max_steps, method == "dual", delta)
         params = jax.tree.map(lambda a, b: a + b.astype(a.dtype), theta0, end.delta)
         return params, loss, _slim(end)._replace(delta=None)
 
-    staged = begin is None and network.rounded(jnp.zeros(())) is not None
+    staged = stages and network.rounded(jnp.zeros(())) is not None
     stacked = (problem.theta0, problem.target, begin)
     return jax.lax.map(one, stacked, batch_size=None if together == 1 else together)
 
 
-def _by_stages(problem: Problem, tolerance: Array, max_steps: Array, direct: bool) -> tuple[Array, State]:
+def _by_stages(
+    problem: Problem,
+    stages: tuple[Stage, ...],
+    tolerance: Array,
+    max_steps: Array,
+    direct: bool,
+    begin: Params | None,
+) -> tuple[Array, State]:
     """Descents on less and less rounded networks, each from where the last one ended; one program."""
-    stages = FINE_STAGES if problem.x.shape[1] <= FEW_COLUMNS else STAGES
 
     def stage(before: tuple[Array, State], now: tuple[Array, Array]) -> tuple[tuple[Array, State], None]:
         (width, factor, loose), is_last = now
@@ -244,16 +257,19 @@ def _by_stages(problem: Problem, tolerance: Array, max_steps: Array, direct: boo
         assert network is not None
         own = problem._replace(network=network, lam=factor * problem.lam)
         limit = jnp.where(is_last, max_steps, -(-max_steps // SHORTER))
-        loss, end = descend(own, loose * tolerance, limit, direct, before[1].delta)
+        is_first = (used == 0) & (begin is None)
+        damping = jnp.where(is_first, 0.0, DAMPING)
+        loss, end = descend(own, loose * tolerance, limit, direct, before[1].delta, damping)
         return (loss, _slim(end)._replace(steps=end.steps + used)), None
 
     def plainly() -> tuple[Array, State]:
         loss, end = descend(problem, tolerance, max_steps, direct)
         return loss, _slim(end)
 
-    start = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(plainly))
+    loss, start = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(plainly))
+    start = start if begin is None else start._replace(delta=begin)
     is_last = jnp.arange(len(stages)) == len(stages) - 1
-    return jax.lax.scan(stage, start, (jnp.asarray(stages), is_last))[0]
+    return jax.lax.scan(stage, (loss, start), (jnp.asarray(stages), is_last))[0]
 
 
 def _slim(state: State) -> State:
