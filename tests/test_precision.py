@@ -48,6 +48,15 @@ def test_inside_it_is_double_on_the_cpu_and_outside_nothing_has_changed():
     assert settings() == before
 
 
+def test_a_users_stricter_settings_are_for_the_users_code():
+    strict = jax.numpy_rank_promotion("raise"), jax.numpy_dtype_promotion("strict")
+    with strict[0], strict[1]:
+        mean = GP.fit(DATA, key=root_key(0)).posterior.mean(X)
+        with pytest.raises(ValueError, match="rank_promotion"):
+            jnp.zeros((2, 3)) + jnp.zeros(3)
+    np.testing.assert_allclose(mean, GP.fit(DATA, key=root_key(0)).posterior.mean(X))
+
+
 def test_nothing_has_changed_after_an_exception():
     before, threads = settings(), blas_threads()
     with pytest.raises(KeyError), computing(), computing(single_thread=False):

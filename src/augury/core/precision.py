@@ -108,6 +108,8 @@ def computing(device: Device = "cpu", *, single_thread: bool = True) -> Iterator
             _blas_threads(1 if single_thread else _state.threads),
             jax.default_device(_device(device)),
             jax.enable_x64(True),
+            jax.numpy_rank_promotion("allow"),  # a user's stricter settings are for the user's code
+            jax.numpy_dtype_promotion("standard"),
             # not TensorFloat-32, in which the training of networks ends at larger losses
             nullcontext() if device == "cpu" else jax.default_matmul_precision("float32"),
         ):
