@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from augury import UnsupportedError
+from augury import Algorithm, Float, Optimizer, Space, UnsupportedError
 from augury.bench.driver import NotAvailableError
 from augury.bench.experiment import Method
 from augury.bench.experiment_files import find_experiments, read_experiment
@@ -46,6 +46,19 @@ def test_neural_bo_has_the_papers_network():
     assert (process.weight_std, process.bias, process.noise, process.output) == ("1/m", False, 0.01, 1.0)
     assert made.policy == Thompson(10.0)
     assert made.maximizer == RandomGrid(size=10_000)
+
+
+@pytest.mark.parametrize(("offset", "least", "most"), [(80.0, 0.0, 0.1), (-80.0, 0.8, 1.0)])
+def test_neural_bo_by_the_letter_is_drawn_to_the_centre_or_to_the_bounds(offset, least, most):
+    """Without biases a network grows along rays from the centre, as do its values: they all have one sign."""
+    settings = read_experiment(FILES["neural-bo-bbob"], quick=True).methods[0].spec["settings"]
+    space = Space(x=Float(-5.0, 5.0), y=Float(-5.0, 5.0))
+    opt = Optimizer(space, Algorithm(**parts("neural-bo", settings)), seed=0, initial=5)
+    for _ in range(10):
+        trial = opt.ask()
+        opt.tell(trial, offset + (trial.params["x"] - 2.5) ** 2 + (trial.params["y"] + 3.0) ** 2)
+    far = [max(abs(value) for value in trial.params.values()) / 5.0 for trial in opt.trials[6:]]
+    assert least <= min(far) <= max(far) <= most
 
 
 def test_be_greedys_methods():
