@@ -50,7 +50,7 @@ def test_neural_bo_has_the_papers_network():
 
 @pytest.mark.parametrize(("offset", "least", "most"), [(80.0, 0.0, 0.1), (-80.0, 0.8, 1.0)])
 def test_neural_bo_by_the_letter_is_drawn_to_the_centre_or_to_the_bounds(offset, least, most):
-    """Without biases a network is linear along rays from the centre, where values of one sign are least."""
+    """Without biases a network is linear along rays from the centre, where it is 0."""
     settings = read_experiment(FILES["neural-bo-bbob"], quick=True).methods[0].spec["settings"]
     space = Space(x=Float(-5.0, 5.0), y=Float(-5.0, 5.0))
     opt = Optimizer(space, Algorithm(**parts("neural-bo", settings)), seed=0, initial=5)
