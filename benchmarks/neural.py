@@ -135,7 +135,7 @@ def main() -> None:
     print(markdown(HEAD, rows))
     if not options.figure6:
         mean, first = (results[1][column] / results[0][column] for column in ("seconds", "begun"))
-        print(f"a batch of 16 takes {mean:.1f} times as long as one (at most 10), at the start {first:.1f}")
+        print(f"a batch of 16 takes {mean:.1f} times as long as one (at most 10), begun {first:.1f}")
 
 
 if __name__ == "__main__":
