@@ -148,7 +148,7 @@ def to_numpy(tree: Any) -> Any:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# XLA's newer code generator for the CPU takes a third longer to compile, and its programs are no faster.
+# XLA's newer code generator for the CPU takes longer to compile, and its programs are no faster.
 # An option that a version of XLA does not know is an error, so it is given to those that do.
 _OPTIONS = {"xla_cpu_use_fusion_emitters": False} if jax.__version_info__[:2] == (0, 10) else None
 
