@@ -202,6 +202,37 @@ def test_conjugate_gradients_reach_the_same_minimum(landmarks, monkeypatch):
     np.testing.assert_allclose(iterative.loss, direct.loss, rtol=1e-6)
 
 
+def test_a_training_goes_on_with_the_damping_that_the_last_one_ended_with():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(size=(108, 6))
+    y = np.sin(9.0 * x).sum(1)
+    network = MLP(2, 64)
+    theta0 = draws(network, dim=6)
+    options = {"lam": 1e-3, "capacity": 128}
+    first = fit(network, theta0, x[:100], y[:100], **options)
+    undamped = first._replace(damping=np.zeros(2))
+    damped, wild = (fit(network, theta0, x, y, begin=start, **options) for start in (first, undamped))
+    assert damped.converged.all()
+    assert np.all(2 * damped.steps < wild.steps)
+    assert np.all(damped.loss < 1.2 * wild.loss)
+
+
+def test_a_part_of_many_points_that_can_be_factorized_comes_first(monkeypatch):
+    monkeypatch.setattr(training, "LARGEST_LEVEL", 16)
+    monkeypatch.setattr(training, "LARGEST_MATRIX", 32)
+    inner, rows = training.train, []
+
+    def counted(network, theta0, x, *args, **options):
+        rows.append(len(x))
+        return inner(network, theta0, x, *args, **options)
+
+    monkeypatch.setattr(training, "train", counted)
+    x, y = data(120)
+    trained = fit(SMOOTH, draws(SMOOTH), x, y, capacity=128, lam=1.0)
+    assert rows == [32, 16]  # every fourth, and every second of those
+    assert trained.converged.all()
+
+
 def adam(network, theta0, x, y, lam, steps=4000):
     """The loss after many small steps, the last of them smaller."""
     x, y = jnp.asarray(x), jnp.asarray(y)

@@ -117,11 +117,11 @@ def descend(
     max_steps: Array,
     direct: bool,
     begin: Params | None = None,
-    damping: float | Array = 0.0,
+    damping: tuple[float | Array, float | Array] = (0.0, 0.0),
 ) -> tuple[Array, State]:
     """Loss and state at the end, from δ = `begin` or 0; the gradient is relative to that at θ_0.
 
-    `damping` is that of the first step, in units of λ.
+    `damping` is that of the first step, in units of λ and of √φ.
     """
     origin = _linearized(problem, None, direct and begin is None)
     unit = jnp.sum(problem.mask * origin[0].diagonal()) / jnp.maximum(jnp.sum(problem.mask), 1.0)
@@ -134,14 +134,15 @@ def descend(
     else:
         start, delta, length = _linearized(problem, begin, direct), begin, _squared(begin)
         gradient = _gradient(problem, start, delta, length)
+    mu = damping[0] * problem.lam + damping[1] * jnp.sqrt(problem.loss(start[2], length))
     finite = jnp.isfinite(scale) & jnp.isfinite(worst)
     outcome = jnp.where(
         finite, jnp.where(scale > 0.0, Outcome.RUNNING, Outcome.CONVERGED), Outcome.NOT_FINITE
     )
-    near = None if direct else _precondition(problem, delta, start[0], problem.lam)
+    near = None if direct else _precondition(problem, delta, start[0], problem.lam + mu)
     count = jnp.asarray(0)
     first = State(
-        *(delta, *start, length, gradient, damping * problem.lam, jnp.asarray(2.0)),
+        *(delta, *start, length, gradient, mu, jnp.asarray(2.0)),
         *(count, outcome, near, count, worst),
     )
 

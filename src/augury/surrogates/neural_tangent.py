@@ -152,7 +152,7 @@ class NeuralTangent(NeuralSurrogate):
         if known is None or known.recipe != recipe or not known.of(first):
             known = Beginning(recipe, first.x, first.y, model.train(first))
             object.__setattr__(self, "_beginning", known)
-        return known.trained if data.n == tuned.n else model.train(data, known.trained.params)
+        return known.trained if data.n == tuned.n else model.train(data, known.trained)
 
     def _posterior(
         self, model: "_Model", data: Data, recipe: tuple[Any, ...], theta: Params
@@ -214,7 +214,7 @@ class _Model(NamedTuple):
     shift: np.ndarray
     scale: np.ndarray
 
-    def train(self, data: Data, begin: Params | None = None) -> Trained:
+    def train(self, data: Data, begin: Trained | None = None) -> Trained:
         """TrainNN: √output·h is fitted to the values, with λ = σ²/output."""
         y = np.where(data.mask, (data.y - self.shift) / self.scale, 0.0) / np.sqrt(self.output)
         lam = np.asarray(self.noise / self.output)

@@ -24,14 +24,14 @@ from jaxtyping import Bool, Float, Int
 from augury._types import Array
 from augury.core.precision import computing, jit, side_by_side, to_numpy
 from augury.surrogates.cnn import CNN
-from augury.surrogates.levenberg import REASONS, Outcome, Problem, State, descend
+from augury.surrogates.levenberg import REASONS, TINY, Outcome, Problem, State, descend
 from augury.surrogates.networks import MLP, Network
 from augury.surrogates.tangent import MEMORY, Params, cast, ntk
 
 TOLERANCE = 1e-3  # of the gradient's norm, as a fraction of what it was at θ_0
 CONTINUED = 1e-2  # the same for a training that goes on from one with other observations
 MAX_STEPS = 100
-LARGEST_LEVEL = 1024  # rows beyond which half of them come first
+LARGEST_LEVEL = 1024  # rows beyond which some of them come first
 LARGEST_MATRIX = 2048  # rows up to which K is formed and factorized at every step
 LARGEST_APART = 1024  # rows up to which a training leaves cores idle, and others run beside it
 Stage = tuple[float, float, float]
@@ -58,6 +58,9 @@ FEW_POINTS = 8  # that show the scale of a user's network
 BATCH_MEMORY = 4 * 2**30  # bytes for the networks that are trained side by side on an accelerator
 
 
+Start = tuple[Params, Array]  # networks, and the damping of the first step in units of √φ
+
+
 class Trained(NamedTuple):
     """Trained networks, and how the training went; arrays have one entry per network."""
 
@@ -65,6 +68,7 @@ class Trained(NamedTuple):
     loss: Float[np.ndarray, " B"]  # φ
     misfit: Float[np.ndarray, " B"]  # ‖t − f‖²
     gradient_norm: Float[np.ndarray, " B"]  # ‖½∇φ‖, as a fraction of what it was at θ_0
+    damping: Float[np.ndarray, " B"]  # that another training may begin with, in units of √φ
     steps: Int[np.ndarray, " B"]
     converged: Bool[np.ndarray, " B"]
     reasons: tuple[str, ...]
@@ -81,7 +85,7 @@ def train(
     *,
     lam: float | Array,
     offset: Float[Array, "B n"] | None = None,
-    begin: Params | None = None,
+    begin: Trained | None = None,
     tolerance: float | None = None,
     max_steps: int = MAX_STEPS,
 ) -> Trained:
@@ -95,9 +99,9 @@ def train(
         targets: y, for every network.
         lam: λ; below 1e-10 times the mean of K's diagonal it is raised to that, which interpolates.
         offset: fixed values that are added to the network's before the comparison with the targets.
-        begin: where the descent begins, stacked as `theta0`; None is θ_0 itself or, with many points,
-            where the training on every second of them ends: its steps cost a fraction, and what follows
-            needs fewer.
+        begin: where the descent begins: at the end of another training of these networks. None is θ_0
+            itself or, with many points, the training on every second of them (the fourth, … where a half
+            is too many for a factorization): its steps cost a fraction, and what follows needs fewer.
         tolerance: the gradient's norm at which a network has converged, as a fraction of that at θ_0;
             None is TOLERANCE, or CONTINUED where the descent goes on in one stage.
         max_steps: the most steps of a descent; of a stage before the last, a quarter of them.
@@ -107,12 +111,13 @@ def train(
     if begin is None and len(x) <= LARGEST_LEVEL:
         stages = FINE_STAGES if np.shape(x)[1] <= FEW_COLUMNS else STAGES
     elif begin is None:
-        apart = None if offset is None else np.asarray(offset)[:, ::2]
-        half = np.asarray(x)[::2], np.asarray(mask)[::2], np.asarray(targets)[:, ::2]
+        every = max(2, 1 << (-(-len(x) // LARGEST_MATRIX) - 1).bit_length())  # a power of two
+        apart = None if offset is None else np.asarray(offset)[:, ::every]
+        some = np.asarray(x)[::every], np.asarray(mask)[::every], np.asarray(targets)[:, ::every]
         coarse = train(
-            network, theta0, *half, lam=lam, offset=apart, tolerance=tolerance, max_steps=max_steps
+            network, theta0, *some, lam=lam, offset=apart, tolerance=tolerance, max_steps=max_steps
         )
-        begin, stages = coarse.params, STAGES[1:] if len(x) <= LARGEST_MATRIX else ()
+        begin, stages = coarse, STAGES[1:] if len(x) <= LARGEST_MATRIX else ()
     if tolerance is None:
         tolerance = TOLERANCE if begin is None or stages else CONTINUED
     x, mask = np.asarray(x, dtype=np.float64), np.asarray(mask, dtype=bool)
@@ -125,13 +130,15 @@ def train(
     with computing():
         problem = Problem(network, theta0, x, mask.astype(np.float64), goal, lam)
         limits = np.asarray(tolerance, dtype=np.float64), np.asarray(max_steps)
-        params, loss, state = to_numpy(_train_all(problem, begin, *limits, single, method, stages))
+        first = None if begin is None else (begin.params, begin.damping)
+        params, loss, state = to_numpy(_train_all(problem, first, *limits, single, method, stages))
     outcomes = [Outcome(int(outcome)) for outcome in state.outcome]
     return Trained(
         params=params,
         loss=loss,
         misfit=np.sum(state.r**2, axis=1),
         gradient_norm=state.gradient,
+        damping=np.where(state.outcome == Outcome.CONVERGED, state.mu / np.sqrt(loss + TINY), 0.0),
         steps=state.steps,
         converged=np.array([outcome in (Outcome.CONVERGED, Outcome.SETTLED) for outcome in outcomes]),
         reasons=tuple(REASONS[outcome] for outcome in outcomes),
@@ -149,7 +156,7 @@ def _unit(network: Network, theta0: Params, x: Float[np.ndarray, "n D"]) -> floa
 
 def _train_all(
     problem: Problem,
-    begin: Params | None,
+    begin: Start | None,
     tolerance: Array,
     max_steps: Array,
     single: bool,
@@ -213,7 +220,7 @@ def _together(problem: Problem) -> int | None:
 @jit
 def _train(
     problem: Problem,
-    begin: Params | None,
+    begin: Start | None,
     tolerance: Array,
     max_steps: Array,
     single: bool,
@@ -225,14 +232,15 @@ def _train(
     x = jnp.where(problem.mask[:, None] > 0.0, problem.x, problem.x[0])  # padding at a harmless point
     network, x = cast((problem.network, x), dtype)
 
-    def one(item: tuple[Params, Array, Params | None]) -> tuple[Params, Array, State]:
+    def one(item: tuple[Params, Array, Start | None]) -> tuple[Params, Array, State]:
         theta0, target, first = item
         own = Problem(network, cast(theta0, dtype), x, problem.mask, target, problem.lam)
-        delta = None if first is None else cast(_change(theta0, first), dtype)
+        delta = None if first is None else cast(_change(theta0, first[0]), dtype)
+        limits = tolerance, max_steps, method == "dual"
         if staged:
-            loss, end = _by_stages(own, stages, tolerance, max_steps, method == "dual", delta)
+            loss, end = _by_stages(own, stages, *limits, delta)
         else:
-            loss, end = descend(own, tolerance, max_steps, method == "dual", delta)
+            loss, end = descend(own, *limits, delta, (0.0, 0.0 if first is None else first[1]))
         params = jax.tree.map(lambda a, b: a + b.astype(a.dtype), theta0, end.delta)
         return params, loss, _slim(end)._replace(delta=None)
 
@@ -258,7 +266,7 @@ def _by_stages(
         own = problem._replace(network=network, lam=factor * problem.lam)
         limit = jnp.where(is_last, max_steps, -(-max_steps // SHORTER))
         is_first = (used == 0) & (begin is None)
-        damping = jnp.where(is_first, 0.0, DAMPING)
+        damping = jnp.where(is_first, 0.0, DAMPING), 0.0
         loss, end = descend(own, loose * tolerance, limit, direct, before[1].delta, damping)
         return (loss, _slim(end)._replace(steps=end.steps + used)), None
 
