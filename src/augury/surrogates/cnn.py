@@ -32,6 +32,7 @@ from augury.surrogates.networks import (
 from augury.surrogates.tangent import Layer, Layers, Rows, Tangent, fits_memory, linearize_any
 
 CACHED = 2**16  # numbers of a layer's output that are computed together in scoring
+FEWEST, MOST = 64, 512  # images of which that may be; with fewer, reading the dense weights takes longest
 
 
 class CNN(Network):
@@ -83,11 +84,11 @@ class CNN(Network):
 
     @property
     def rows_at_once(self) -> int:
-        """As many as leave the layers in the processor's cache."""
+        """As many as leave the layers in the processor's cache, within limits; a power of two."""
         widest = max(
             np.prod(side) * count for side, count in zip(self._sides()[1:], self.channels, strict=True)
         )
-        return 1 << min(max(int(CACHED // widest), 1).bit_length() - 1, 9)
+        return 1 << int(np.clip(CACHED // widest, FEWEST, MOST)).bit_length() - 1
 
     def __check_init__(self) -> None:
         check_dense(self)

@@ -25,7 +25,7 @@ from augury.core.linalg import cholesky, inverse_factor, square
 from augury.core.precision import computing, jit, public, to_numpy
 from augury.surrogates.base import Path, StandardizedPosterior
 from augury.surrogates.networks import Network
-from augury.surrogates.tangent import Blockwise, Params, Tangent
+from augury.surrogates.tangent import Blockwise, Params, Tangent, cast
 from augury.surrogates.tangent_draw import standard_normal
 
 LARGEST_COMPILED = 4096  # rows up to which K, L and L⁻¹ are made side by side
@@ -146,14 +146,15 @@ class TangentPosterior(TangentModel, StandardizedPosterior):
 
 
 class TangentPath(TangentModel, Path):
-    """x ↦ shift + scale · (m(x) + ⟨∇f(x; θ), weights⟩)."""
+    """x ↦ shift + scale · (m(x) + ⟨∇f(x; θ), weights⟩), in float32 where the network is large."""
 
     weights: Params
 
     @public
     def __call__(self, x: Float[Array, "*n D"]) -> Float[Array, "*n"]:
         """The value at one point or at several."""
-        return self.shift + self.scale * (self._linear(x, self.weights) + self._centre(x))
+        own, x = (self, x) if self.rows_at_once is None else cast((self, x), jnp.float32)
+        return self.shift + self.scale * (own._linear(x, own.weights) + own._centre(x))
 
 
 def regress(model: TangentModel, data: Data, *, residuals: bool = True) -> tuple[TangentPosterior, Array]:
