@@ -78,11 +78,13 @@ def test_a_draw_is_a_tree_at_its_distance_from_the_mean(grown):
 def test_pending_points_join_at_the_mean(grown):
     x, y = observations(20)
     posterior = fit(RandomForest(trees=10), x, y)
-    pending = np.full((2, 3), 0.4)
+    pending = np.array([[0.4, 0.4, 0.4], [0.45, 0.4, 0.35]])
     posterior.condition(pending)
     known = posterior.mean(pending)
     again = forest.grow(RandomForest(trees=10), np.r_[x, pending], np.r_[y, known], int(posterior.seed))
     np.testing.assert_array_equal(posterior.condition(pending).mean(x), again.mean(x))
+    one_by_one = posterior.condition(pending[0]).condition(pending[1])  # as `ask(2)` does it
+    np.testing.assert_array_equal(one_by_one.mean(x), again.mean(x))
     assert posterior.condition(np.empty((0, 3))) is posterior
     raised = posterior.condition(np.full((3, 3), 0.9), np.full(3, 100.0))
     assert raised.mean(np.full(3, 0.9)) > posterior.mean(np.full(3, 0.9)) + 20.0

@@ -154,3 +154,13 @@ def test_bad_images_and_networks_are_refused_with_a_sentence():
     ):
         with pytest.raises(UnsupportedError, match="must be"):
             make()
+
+
+def test_a_network_for_images_of_another_shape_is_refused():
+    algorithm = Algorithm(SampleThenOptimize(EmpiricalProcess(CNN((4, 14, 1)))), "thompson")
+    with pytest.raises(
+        DataError, match=r"the shape \(4, 14, 1\) of the network; got images of shape \(8, 7\)"
+    ):
+        Optimizer(Pool(IMAGES), algorithm)
+    with pytest.raises(SpaceError, match="must all have one shape"):
+        Pool(np.array([np.zeros((3, 3)), np.zeros((4, 3))], dtype=object))

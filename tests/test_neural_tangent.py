@@ -96,6 +96,21 @@ def test_a_new_observation_adds_a_row_and_changes_nothing_else():
     np.testing.assert_allclose(other.posterior.var(NEW), at_once.posterior.var(NEW), rtol=1e-5)
 
 
+@pytest.mark.parametrize("covariance", ["exact", "diagonal"])
+@pytest.mark.parametrize("features", ["initial", "current"])
+def test_what_is_kept_between_fits_changes_nothing(covariance, features):
+    x, y = observations(12)
+
+    def model():
+        return NeuralTangent(SETTINGS, width=8, features=features, covariance=covariance)
+
+    grown, tuned = model(), model().tune(Data.of(x[:8], y[:8]), key=KEY)
+    fits = [grown.fit(Data.of(x[:n], y[:n]), key=KEY, tuned=tuned) for n in range(8, 13)]
+    anew = model().fit(Data.of(x, y), key=KEY, tuned=tuned)
+    assert np.array_equal(fits[-1].posterior.var(NEW), anew.posterior.var(NEW))
+    assert np.array_equal(fits[-1].posterior.mean(NEW), anew.posterior.mean(NEW))
+
+
 def test_the_diagonal_of_u_accumulates_the_features_of_its_time():
     x, y = observations(6)
     model = NeuralTangent(SETTINGS, width=8, features="current", covariance="diagonal")

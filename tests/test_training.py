@@ -230,6 +230,7 @@ def test_a_part_of_many_points_that_can_be_factorized_comes_first(monkeypatch):
     x, y = data(120)
     trained = fit(SMOOTH, draws(SMOOTH), x, y, capacity=128, lam=1.0)
     assert rows == [32, 16]  # every fourth, and every second of those
+    assert trained.steps.min() > 3  # those of all three
     assert trained.converged.all()
 
 
@@ -269,6 +270,41 @@ def test_kinks_do_not_keep_a_network_far_above_what_many_small_steps_reach(dim, 
         first = jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), theta0)
         assert result.loss[0] < 1.3 * float(adam(network, first, x, y, lam))
     assert result.converged.all()
+
+
+def test_without_regularization_a_relu_network_interpolates_noise_too():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(size=(60, 2))
+    y = np.sin(6.0 * x[:, 0]) + 0.2 * rng.standard_normal(60)
+    network = MLP(2, 256, bias_std=0.5)
+    result = fit(network, draws(network), x, y, lam=0.0, capacity=64)
+    assert result.converged.all()
+    assert result.misfit.max() < 1e-4
+    hard = fit(MLP(2, 256), draws(network), x, y, lam=0.0, capacity=64)  # nearly no biases
+    assert np.all(hard.converged == (hard.misfit < 1e-4))
+
+
+def test_large_values_do_not_stop_an_interpolation_before_its_first_step():
+    x, y = data(30)
+    network = MLP(2, 64, "tanh")
+    result = fit(network, draws(network, count=6), x, 10.0 * y, lam=0.0)
+    assert result.converged.all()
+    assert result.misfit.max() < 1e-6 * np.sum(y**2)
+
+
+@pytest.mark.parametrize(
+    "apply",
+    [
+        lambda p, z: jnp.exp(6.0 * (p @ _features(z))),  # overflows
+        lambda p, z: jnp.log(3.0 + 0.2 * (p @ _features(z))),  # not a number beyond some step
+    ],
+)
+def test_a_step_to_where_the_network_is_no_number_is_only_refused(apply):
+    x, y = data(16)
+    network = UserNetwork(lambda key: 0.1 * jax.random.normal(key, (20,)), apply)
+    result = fit(network, draws(network, count=6), x, 1.5 + 0.5 * y, lam=1e-4)
+    assert result.converged.all()
+    assert result.gradient_norm.max() < 0.01
 
 
 def test_a_rounded_relu_is_relu_seen_through_noise():

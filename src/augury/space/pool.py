@@ -33,6 +33,11 @@ class _Dense:
     """Vectors, each column scaled by its own range, or images, all pixels by one range."""
 
     def __init__(self, array: npt.NDArray[Any]) -> None:
+        if array.ndim == 1 and array.dtype == object:
+            raise SpaceError(
+                "Pool features must all have one shape; got an array of objects. "
+                "Use np.stack(features), with features of one shape."
+            )
         if array.ndim == 1:
             raise SpaceError(
                 f"Pool features must have two dimensions; got shape {array.shape}. "

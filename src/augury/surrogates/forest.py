@@ -99,6 +99,7 @@ class ForestPosterior(Posterior):
     x: Float[Array, "capacity D"]
     y: Float[Array, " capacity"]
     mask: Bool[Array, " capacity"]
+    assumed: Bool[Array, " capacity"]  # whose value is the mean without such rows
     floor: Float[Array, ""]  # of σ²
     seed: Int[Array, ""]
     model: RandomForest = eqx.field(static=True)
@@ -126,14 +127,26 @@ class ForestPosterior(Posterior):
         return TreePath(self, np.asarray(generator(key).integers(self.model.trees)), np.asarray(scale))
 
     def condition(self, xs: np.ndarray, ys: np.ndarray | None = None) -> "ForestPosterior":
-        """The forest grown anew with more observations; without `ys`, at the predicted mean."""
+        """The forest grown anew with more observations; without `ys`, at the mean of those known."""
         xs, values = self.new_observations(xs, ys)
         if len(xs) == 0:
             return self
-        n = int(np.sum(self.mask))
-        values = np.where(np.isnan(values), self.mean(xs), values)
+        n, unknown = int(np.sum(self.mask)), np.isnan(values)
+        if unknown.any():
+            values = np.where(unknown, self._observed().mean(xs), values)
         x, y = np.concatenate([self.x[:n], xs]), np.concatenate([self.y[:n], values])
-        return grow(self.model, x, y, int(self.seed))
+        grown = grow(self.model, x, y, int(self.seed))
+        assumed = pad(np.concatenate([self.assumed[:n], unknown]), len(grown.x))
+        return eqx.tree_at(lambda p: p.assumed, grown, assumed)
+
+    def _observed(self) -> "ForestPosterior":
+        """The forest without assumed values."""
+        known = self.mask & ~self.assumed
+        return (
+            self
+            if known.sum() == self.mask.sum()
+            else grow(self.model, self.x[known], self.y[known], int(self.seed))
+        )
 
     def incumbent(self) -> float:
         """The largest mean at the observed points; 0 without any."""
@@ -203,6 +216,7 @@ def grow(
         x=pad(x, capacity),
         y=pad(y, capacity),
         mask=np.arange(capacity) < len(x),
+        assumed=np.zeros(capacity, dtype=bool),
         floor=np.asarray((SMALLEST_DEVIATION * (spread or 1.0)) ** 2),
         seed=np.asarray(seed),
         model=model,

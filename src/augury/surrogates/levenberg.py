@@ -48,13 +48,16 @@ EXACT = 1e-8  # or as a fraction of the loss at θ_0, since for λ → 0 the los
 WINDOW = 8  # steps that together lower the loss by less than `SETTLED` tolerances are the last
 SETTLED = 10.0  # and a gradient of so many, where no step lowers the loss, is that of a kink
 LEAST_LAM = 1e-10  # the smallest λ, as a fraction of the mean of K's diagonal at θ_0
-STEEP = 0.5  # a gradient, as a fraction of that at θ_0, at which no loss has settled
 SMALLEST_RATIO = 1e-4  # of actual and expected decrease, for a step to be taken
 LINEAR = 0.9  # the ratio above which steps need no damping
 INEXACT = 0.1  # of the decrease that is expected of a step by conjugate gradients may be missing
 ROUGH = 0.1  # and of what is corrected after it, as squared norms
 TINY = 1e-300
 LARGEST_DAMPING = 1e10  # in units of the mean of K's diagonal
+FIRST_DAMPING = 1e-4  # the least after a refused step, in the same units; λ may be nothing
+LARGEST_GROWTH = 100.0  # of the damping at a refused step, also where the loss was no number
+FLAT = 0.1  # a gradient, as a fraction of that at θ_0, above which no loss has settled,
+FEW = 100.0  # and one in tolerances
 
 
 class Outcome(enum.IntEnum):
@@ -71,8 +74,8 @@ class Outcome(enum.IntEnum):
 REASONS = {
     Outcome.CONVERGED: "The gradient vanished.",
     Outcome.OUT_OF_STEPS: "The number of steps was used up before the gradient vanished.",
-    Outcome.SETTLED: "The loss settled before the gradient vanished; kinks of the activation do that.",
-    Outcome.STALLED: "No step lowered the loss, though the gradient had not vanished.",
+    Outcome.SETTLED: "The loss settled before the gradient vanished, as at kinks of an activation.",
+    Outcome.STALLED: "No step lowered the loss any more, though the gradient had not vanished.",
     Outcome.NOT_FINITE: "The network or its gradient is not finite at its initial parameters.",
 }
 
@@ -160,20 +163,23 @@ def descend(
             return best.delta, *parts, best.length, gradient, mu, jnp.asarray(2.0)
 
         def stay() -> tuple[Any, ...]:
-            growth = jnp.maximum(s.growth, jnp.sqrt(jnp.maximum(-ratio, 0.0)))
-            return *s[:7], growth * jnp.maximum(s.mu, problem.lam), 2.0 * s.growth
+            wrong = jnp.where(jnp.isfinite(ratio), jnp.sqrt(jnp.maximum(-ratio, 0.0)), LARGEST_GROWTH)
+            growth = jnp.maximum(s.growth, jnp.minimum(wrong, LARGEST_GROWTH))
+            least = jnp.maximum(problem.lam, FIRST_DAMPING * unit)
+            return *s[:7], growth * jnp.maximum(s.mu, least), 2.0 * s.growth
 
         place = jax.lax.cond(taken, move, stay)
         kept = s._replace(**dict(zip(State._fields, place, strict=False)))
         little = expected <= jnp.maximum(GAIN * tolerance * loss, EXACT * worst)
         steps, now = s.steps + 1, problem.loss(kept.r, kept.length)
         look, stuck = steps % WINDOW == 0, kept.mu > LARGEST_DAMPING * unit
+        slow = look & (now > (1.0 - SETTLED * tolerance) * s.mark)
         outcome = jnp.select(
             [
                 (kept.gradient <= tolerance * scale) & little,
                 stuck & (kept.gradient <= SETTLED * tolerance * scale),
-                stuck | (look & (now >= s.mark) & (kept.gradient > STEEP * scale)),
-                look & (now > (1.0 - SETTLED * tolerance) * s.mark),
+                stuck | (slow & (kept.gradient > jnp.minimum(FLAT, FEW * tolerance) * scale)),
+                slow,
                 steps >= max_steps,
             ],
             [
@@ -253,7 +259,7 @@ def _step(problem: Problem, s: State) -> tuple[State, Trial, Array]:
     correction = solve(surprise, lambda _, e: e @ e <= ROUGH * (surprise @ surprise)).a
     change = s.tangent.pull(correction.astype(dtype))
     corrected = _try(problem, _plus(delta, change), plain.linear)
-    better = corrected.loss < plain.loss
+    better = (corrected.loss < plain.loss) | ~jnp.isfinite(plain.loss)
     best: Trial = jax.tree.map(lambda u, v: jnp.where(better, u, v), corrected, plain)
     # with the length that the loss is computed from: what products round off is in both
     expected = problem.loss(s.r, s.length) - problem.loss(plain.linear, plain.length)

@@ -183,7 +183,11 @@ class NeuralTangent(NeuralSurrogate):
         if posterior is None:
             posterior = diagonal(model.network, model.theta0, *model[2:], dim=data.dim)
         for n in range(int(np.sum(posterior.mask)), data.n):
-            then = theta if n + 1 == data.n else model.last(model.train(data.take(slice(0, n + 1))))
+            then = theta
+            if n + 1 < data.n:
+                some = data.take(slice(0, n + 1))
+                is_early = n + 1 < recipe[0].n  # before the last tuning
+                then = model.last(model.train(some) if is_early else self._trained(model, some, recipe))
             features = model.theta0 if self.features == "initial" else then
             posterior = replace(posterior, params=features, centre=then).condition(data.x[n])
         self._keep(recipe, data, posterior)

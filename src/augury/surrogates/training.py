@@ -30,6 +30,7 @@ from augury.surrogates.tangent import MEMORY, Params, cast, ntk
 
 TOLERANCE = 1e-3  # of the gradient's norm, as a fraction of what it was at θ_0
 CONTINUED = 1e-2  # the same for a training that goes on from one with other observations
+INTERPOLATING = 1e-6  # the same where λ is to be 0: the loss has no other scale
 MAX_STEPS = 100
 LARGEST_LEVEL = 1024  # rows beyond which some of them come first
 LARGEST_MATRIX = 2048  # rows up to which K is formed and factorized at every step
@@ -54,6 +55,7 @@ SHORTER = 4  # times fewer steps are the most of a stage before the last
 PROGRAMS = 64  # that are kept compiled
 SINGLE_LAM = 1e-5  # the smallest λ for which products are computed in float32, in units of K's diagonal
 SINGLE_TOLERANCE = 1e-4  # and the smallest tolerance
+NO_LAM = 1e-8  # below which λ is to be 0, in the same units
 FEW_POINTS = 8  # that show the scale of a user's network
 BATCH_MEMORY = 4 * 2**30  # bytes for the networks that are trained side by side on an accelerator
 
@@ -69,7 +71,7 @@ class Trained(NamedTuple):
     misfit: Float[np.ndarray, " B"]  # ‖t − f‖²
     gradient_norm: Float[np.ndarray, " B"]  # ‖½∇φ‖, as a fraction of what it was at θ_0
     damping: Float[np.ndarray, " B"]  # that another training may begin with, in units of √φ
-    steps: Int[np.ndarray, " B"]
+    steps: Int[np.ndarray, " B"]  # with those on a part of the observations
     converged: Bool[np.ndarray, " B"]
     reasons: tuple[str, ...]
     method: str
@@ -103,11 +105,13 @@ def train(
             itself or, with many points, the training on every second of them (the fourth, … where a half
             is too many for a factorization): its steps cost a fraction, and what follows needs fewer.
         tolerance: the gradient's norm at which a network has converged, as a fraction of that at θ_0;
-            None is TOLERANCE, or CONTINUED where the descent goes on in one stage.
+            None is TOLERANCE, CONTINUED where the descent goes on in one stage, or less where λ is tiny.
         max_steps: the most steps of a descent; of a stage before the last, a quarter of them.
     """
     started = time.perf_counter()
     stages: tuple[Stage, ...] = ()
+    unit = 1.0 if isinstance(network, MLP | CNN) else _unit(network, theta0, np.asarray(x))
+    small, earlier = float(lam) / unit, np.asarray(0)
     if begin is None and len(x) <= LARGEST_LEVEL:
         stages = FINE_STAGES if np.shape(x)[1] <= FEW_COLUMNS else STAGES
     elif begin is None:
@@ -118,14 +122,16 @@ def train(
             network, theta0, *some, lam=lam, offset=apart, tolerance=tolerance, max_steps=max_steps
         )
         begin, stages = coarse, STAGES[1:] if len(x) <= LARGEST_MATRIX else ()
-    if tolerance is None:
+        earlier = coarse.steps
+    if tolerance is None and small < SINGLE_LAM:
+        tolerance = INTERPOLATING if small < NO_LAM else TOLERANCE
+    elif tolerance is None:
         tolerance = TOLERANCE if begin is None or stages else CONTINUED
     x, mask = np.asarray(x, dtype=np.float64), np.asarray(mask, dtype=bool)
     goal = np.asarray(targets, dtype=np.float64)
     goal = np.where(mask, goal if offset is None else goal - np.asarray(offset), 0.0)
     lam = np.asarray(lam, dtype=np.float64)
-    unit = 1.0 if isinstance(network, MLP | CNN) else _unit(network, theta0, x)
-    single = bool(lam >= SINGLE_LAM * unit) and tolerance >= SINGLE_TOLERANCE
+    single = small >= SINGLE_LAM and tolerance >= SINGLE_TOLERANCE
     method = "dual" if len(x) <= LARGEST_MATRIX else "dual-cg"
     with computing():
         problem = Problem(network, theta0, x, mask.astype(np.float64), goal, lam)
@@ -139,7 +145,7 @@ def train(
         misfit=np.sum(state.r**2, axis=1),
         gradient_norm=state.gradient,
         damping=np.where(state.outcome == Outcome.CONVERGED, state.mu / np.sqrt(loss + TINY), 0.0),
-        steps=state.steps,
+        steps=state.steps + earlier,
         converged=np.array([outcome in (Outcome.CONVERGED, Outcome.SETTLED) for outcome in outcomes]),
         reasons=tuple(REASONS[outcome] for outcome in outcomes),
         method=f"{method}, float32 products" if single else method,

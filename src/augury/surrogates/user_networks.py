@@ -14,6 +14,7 @@ from augury._errors import AuguryError, DataError, UnsupportedError
 from augury._types import Array
 from augury.core.keys import KeyArray, generator
 from augury.core.precision import computing, jit, to_numpy
+from augury.surrogates.cnn import CNN
 from augury.surrogates.networks import Network
 from augury.surrogates.tangent import Params
 
@@ -163,7 +164,13 @@ def as_network(given: Any) -> Network:
 
 
 def shaped(network: Network, shape: tuple[int, ...]) -> Network:
-    """A user's network that has not said what it sees, for inputs of that shape."""
+    """The network for inputs of that shape, which one of the user's may have left open."""
+    wanted = network.image if isinstance(network, CNN) else getattr(network, "shape", None)
+    if wanted and len(wanted) > 1 and len(shape) > 1 and (*wanted, 1)[:3] != (*shape, 1)[:3]:
+        raise DataError(
+            f"images must have the shape {wanted} of the network; got images of shape {shape}. "
+            "Give the network the shape of the images."
+        )
     if not isinstance(network, UserNetwork | ModuleNetwork) or network.shape or len(shape) == 1:
         return network
     if isinstance(network, ModuleNetwork):
