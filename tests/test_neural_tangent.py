@@ -96,8 +96,7 @@ def test_a_new_observation_adds_a_row_and_changes_nothing_else():
     np.testing.assert_allclose(other.posterior.var(NEW), at_once.posterior.var(NEW), rtol=1e-5)
 
 
-@pytest.mark.parametrize("covariance", ["exact", "diagonal"])
-@pytest.mark.parametrize("features", ["initial", "current"])
+@pytest.mark.parametrize(("covariance", "features"), [("exact", "current"), ("diagonal", "current")])
 def test_what_is_kept_between_fits_changes_nothing(covariance, features):
     x, y = observations(12)
 

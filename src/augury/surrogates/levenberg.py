@@ -56,8 +56,8 @@ TINY = 1e-300
 LARGEST_DAMPING = 1e10  # in units of the mean of K's diagonal
 FIRST_DAMPING = 1e-4  # the least after a refused step, in the same units; λ may be nothing
 LARGEST_GROWTH = 100.0  # of the damping at a refused step, also where the loss was no number
-FLAT = 0.1  # a gradient, as a fraction of that at θ_0, above which no loss has settled,
-FEW = 100.0  # and one in tolerances
+STEEP = 500.0  # tolerances of the gradient, above which no loss has settled,
+STEEPEST, FLAT = 0.5, 1e-4  # but at most and at least this
 
 
 class Outcome(enum.IntEnum):
@@ -178,7 +178,7 @@ def descend(
             [
                 (kept.gradient <= tolerance * scale) & little,
                 stuck & (kept.gradient <= SETTLED * tolerance * scale),
-                stuck | (slow & (kept.gradient > jnp.minimum(FLAT, FEW * tolerance) * scale)),
+                stuck | (slow & (kept.gradient > jnp.clip(STEEP * tolerance, FLAT, STEEPEST) * scale)),
                 slow,
                 steps >= max_steps,
             ],
