@@ -347,6 +347,15 @@ def test_what_does_not_converge_says_so():
     np.testing.assert_array_equal(result.params, 1.0)
 
 
+def test_a_loss_that_hardly_falls_at_a_steep_gradient_has_not_converged():
+    rng = np.random.default_rng(1)
+    x = rng.uniform(size=(60, 3))
+    y = 1000.0 * (np.sin(5.0 * x).sum(1) + 0.3 * rng.standard_normal(60))
+    network = MLP(2, 256)
+    result = fit(network, draws(network, dim=3, count=4), x, y, lam=0.01, capacity=64)
+    assert np.all(result.gradient_norm[result.converged] <= 0.5)
+
+
 def test_nothing_to_learn_takes_no_step():
     theta0, (x, _) = draws(SMOOTH), data(5)
     empty = fit(SMOOTH, theta0, x[:0], np.zeros(0), lam=1e-2)

@@ -142,11 +142,9 @@ class ForestPosterior(Posterior):
     def _observed(self) -> "ForestPosterior":
         """The forest without assumed values."""
         known = self.mask & ~self.assumed
-        return (
-            self
-            if known.sum() == self.mask.sum()
-            else grow(self.model, self.x[known], self.y[known], int(self.seed))
-        )
+        if np.array_equal(known, self.mask):
+            return self
+        return grow(self.model, self.x[known], self.y[known], int(self.seed))
 
     def incumbent(self) -> float:
         """The largest mean at the observed points; 0 without any."""
