@@ -8,6 +8,7 @@ from augury.core.data import Data
 from augury.core.keys import root_key
 from augury.core.precision import computing
 from augury.design import explored, prior_given
+from augury.maximizers import RandomGrid
 from augury.policies.schedules import NeuralBOAdaptive, NeuralBOTheory, UnionBound
 from augury.surrogates import GaussianProcess, NTKProcess, RandomForest, SampleThenOptimize
 from augury.trial import Origin
@@ -81,6 +82,32 @@ def test_uncertainty_sampling_ends_by_the_information_in_a_batch_or_by_its_numbe
     late = run(1, 5)
     assert sum(trial.origin is Origin.DESIGN for trial in late.trials) == 5
     assert late.trials[5].info["initialization"] == "the number of points, 5"
+
+
+def test_a_batch_narrows_the_posterior_within_the_bound_of_lemma_b2():
+    surrogate = GaussianProcess(lengthscale=0.4, variance=1.0, noise=0.5, standardize=False)
+    for policy, rule in (("ts-rsr", "Bγ_T/T"), ("thompson", "(B−1)γ_T/T")):
+        algorithm = Algorithm(surrogate, policy, RandomGrid(size=64))
+        opt = Optimizer(BOX, algorithm, seed=0, initial=("uncertainty", 60))
+        while not any(trial.origin is Origin.MODEL for trial in opt.trials):
+            for trial in opt.ask(4):
+                opt.tell(trial, float(trial.params["x"]))
+        batch = opt.ask(4)
+        waiting = np.array([BOX.encode(trial.params) for trial in batch])
+        rho = batch[0].info["rho"]
+        assert rho["batch"] == 4
+        design = [trial for trial in opt.trials if trial.origin is Origin.DESIGN]
+        told = np.array([BOX.encode(trial.params) for trial in opt.trials[: -len(batch)]])
+        asked = np.array([BOX.encode(trial.params) for trial in design])
+        gain = prior_given(surrogate, BOX, asked, key=root_key(0)).information_gain()
+        assert rho["bound"] == pytest.approx(np.exp(4.0 * gain / len(design)))
+        before = prior_given(surrogate, BOX, told, key=root_key(0))
+        places = np.random.default_rng(5).random((4096, 2))
+        most = np.sqrt((before.var(places) / before.condition(waiting).var(places)).max())
+        assert 1.0 < rho["realized"] <= rho["bound"]
+        assert rho["realized"] == pytest.approx(most, rel=0.05)
+        first = next(trial for trial in opt.trials if trial.origin is Origin.MODEL)
+        assert first.info["initialization"].startswith(rule)
 
 
 def test_surrogates_without_a_prior_variance_take_a_gaussian_process():

@@ -1,7 +1,4 @@
-"""Each policy against a NumPy transcription of its paper, on a grid of the unit interval.
-
-Rows have a second column, always 0: then they share compiled code with the tests in two dimensions.
-"""
+"""Policies for single points against transcriptions of their papers, on a grid of the unit interval."""
 
 import math
 
@@ -10,67 +7,35 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from augury import AuguryError, Pool
+from augury import AuguryError
 from augury.core.data import Data
-from augury.core.keys import fold, root_key
+from augury.core.keys import fold
 from augury.core.precision import computing
-from augury.maximizers import Exhaustive
 from augury.maximizers.scoring import values
 from augury.policies import EI, UCB, Constant, InformationGain, SqrtLog, Thompson
 from augury.policies.ei import LogEIScore, log_h
 from augury.surrogates import GaussianProcess
-
-LENGTHSCALE, VARIANCE, NOISE = 0.15, 2.0, 0.05
-PROCESS = GaussianProcess(lengthscale=LENGTHSCALE, variance=VARIANCE, noise=NOISE, standardize=False)
-
-
-def rows(x):
-    return np.column_stack([x, np.zeros(len(x))])
-
-
-GRID = np.linspace(0.0, 1.0, 101)
-POOL = Pool(rows(GRID))
-X = np.array([0.05, 0.3, 0.32, 0.7, 0.95])
-Y = np.array([0.2, 1.0, 0.9, -0.5, 0.4])
-KEY = root_key(7)
-
-
-def k(a, b):
-    """The Matérn-5/2 kernel."""
-    r = math.sqrt(5.0) * np.abs(a[:, None] - b[None, :]) / LENGTHSCALE
-    return VARIANCE * (1.0 + r + r * r / 3.0) * np.exp(-r)
-
-
-def predict(x, y, at):
-    """Mean and variance of the Gaussian process, by dense algebra."""
-    A = k(x, x) + (NOISE + 1e-8 * VARIANCE) * np.eye(len(x))
-    cross = k(at, x)
-    mean = cross @ np.linalg.solve(A, y)
-    return mean, VARIANCE - np.einsum("ij,ji->i", cross, np.linalg.solve(A, cross.T))
+from known_line import (
+    GRID,
+    KEY,
+    LENGTHSCALE,
+    NOISE,
+    PROCESS,
+    VARIANCE,
+    X,
+    Y,
+    choose,
+    fitted,
+    hallucinate,
+    k,
+    predict,
+    rows,
+)
 
 
 @pytest.fixture(scope="module")
 def posterior():
-    return PROCESS.fit(Data.of(rows(X), Y), key=KEY).posterior
-
-
-def choose(policy, posterior, *, t=1, count=1, pending=(), key=KEY):
-    """The grid indices that a policy picks, and its own words about them."""
-
-    def maximize(score, *, key, without=()):
-        taken = {point.index for point in without}
-        return Exhaustive()(score, POOL, t=t, key=key, exclude=taken)
-
-    picks = policy.choose(
-        posterior,
-        rows(pending),
-        posterior.incumbent(),
-        t=t,
-        maximize=maximize,
-        candidates=lambda n, key: POOL.rows(0, n),
-        keys=[fold(key, number) for number in range(count)],
-    )
-    return [point.index for point in picks.points], picks
+    return fitted()
 
 
 # ---------------------------------------------------------------------------------- UCB
@@ -107,18 +72,6 @@ def test_information_gain_grows_with_the_data(posterior):
     assert schedule(1, more) > schedule(1, posterior)
     nothing = PROCESS.fit(Data.of(np.empty((0, 2)), np.empty(0)), key=KEY).posterior
     assert schedule(1, nothing) == pytest.approx(1.0 + 0.1 * math.sqrt(2.0 * (1.0 + math.log(10.0))))
-
-
-def hallucinate(x, y, chosen, score):
-    """Points chosen one after another, each taking the mean at those before it as observed."""
-    for _ in range(3):
-        mean, var = predict(x, y, GRID)
-        scores = score(mean, var)
-        scores[chosen] = -np.inf
-        i = int(np.argmax(scores))
-        chosen.append(i)
-        x, y = np.append(x, GRID[i]), np.append(y, mean[i])
-    return chosen
 
 
 def test_a_ucb_batch_takes_the_means_of_its_points_as_observed(posterior):
@@ -209,17 +162,25 @@ def test_ei_is_the_expected_improvement(posterior, incumbent):
         assert math.exp(score) == pytest.approx(expected, rel=1e-6)
 
 
-def test_ei_is_algorithm_ego_with_pending_points(posterior):
+def test_ei_is_algorithm_ego_with_believed_values_of_pending_points(posterior):
     incumbent = predict(X, Y, X)[0].max()
+    believed = []
 
     def expected_improvement(mean, var):
-        z = (mean - incumbent) / np.sqrt(var)
-        return np.sqrt(var) * (stats.norm.pdf(z) + z * stats.norm.cdf(z))
+        best = max([incumbent, *mean[believed]])
+        z = (mean - best) / np.sqrt(var)
+        score = np.sqrt(var) * (stats.norm.pdf(z) + z * stats.norm.cdf(z))
+        score[believed] = -np.inf
+        believed.append(int(np.argmax(score)))
+        return score
 
     expected = hallucinate(X, Y, [], expected_improvement)
     indices, picks = choose(EI(), posterior, count=3)
     assert indices == expected
     assert picks.info[0]["incumbent"] == pytest.approx(incumbent, rel=1e-6)
+    mean, _ = predict(X, Y, GRID)
+    largest = max([incumbent, *mean[expected[:2]]])
+    assert picks.info[2]["incumbent"] == pytest.approx(largest, rel=1e-6)
     rest, _ = choose(EI(), posterior, count=1, pending=GRID[expected[:2]])
     assert rest == expected[2:]
 

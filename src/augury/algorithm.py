@@ -20,7 +20,18 @@ from augury.maximizers import (
     RandomGrid,
     Rounding,
 )
-from augury.policies import EI, UCB, Policy, Thompson
+from augury.policies import (
+    EI,
+    QEI,
+    TSRSR,
+    UCB,
+    UCBPE,
+    Desautels,
+    DPPThompson,
+    Policy,
+    StochasticPolicy,
+    Thompson,
+)
 from augury.space import Pool
 from augury.surrogates import (
     Capability,
@@ -58,7 +69,17 @@ SURROGATES: Mapping[str, Callable[[], Surrogate]] = MappingProxyType(
     }
 )
 POLICIES: Mapping[str, Callable[[], Policy]] = MappingProxyType(
-    {"ucb": UCB, "thompson": Thompson, "ei": EI}
+    {
+        "ucb": UCB,
+        "thompson": Thompson,
+        "ei": EI,
+        "ts-rsr": TSRSR,
+        "bucb": lambda: UCB(Desautels()),
+        "ucb-pe": UCBPE,
+        "qei": QEI,
+        "sp": StochasticPolicy,
+        "dpp-ts": DPPThompson,
+    }
 )
 MAXIMIZERS: Mapping[str, Callable[[], Maximizer]] = MappingProxyType(
     {
@@ -212,6 +233,12 @@ _ROWS = (
     Row("gp-ei", "gp", "ei", "Jones et al. (1998); Ament et al. (2023)"),
     Row("gp-ucb", "gp", "ucb", "Srinivas et al. (2010); random-grid, algorithm 1"),
     Row("gp-ts", "gp", "thompson", "Chowdhury & Gopalan (2017); random-grid, algorithm 2"),
+    Row("ts-rsr", "gp", "ts-rsr", "ts-rsr, algorithm 4.1"),
+    Row("bucb", "gp", "bucb", "Desautels, Krause & Burdick (2014)"),
+    Row("ucb-pe", "gp", "ucb-pe", "Contal et al. (2013)"),
+    Row("qei", "gp", "qei", "Ginsbourger et al. (2008); Wilson et al. (2018)"),
+    Row("sp", "gp", "sp", "Garcia-Barcos & Martinez-Cantin (2019)"),
+    Row("dpp-ts", "gp", "dpp-ts", "Nava, Mutný & Krause (2022)"),
     Row("gp-ucb-rff", "gp-rff", "ucb", "sto-bnts, appendix F.3"),
     Row("gp-ts-rff", "gp-rff", "thompson", "sto-bnts, appendix F.3"),
     Row("sto-bnts", "sto", "thompson", "sto-bnts, algorithm 1"),
@@ -234,6 +261,7 @@ _ROWS = (
     Row("ntk-ei", "ntk", "ei", "ours: settings by marginal likelihood"),
     Row("ntk-ucb", "ntk", "ucb", "ours: settings by marginal likelihood"),
     Row("ntk-ts", "ntk", "thompson", "ours: settings by marginal likelihood"),
+    Row("ntk-ts-rsr", "ntk", "ts-rsr", "ours: ts-rsr with the NTK process"),
     Row("rf-ei", "forest", "ei", "Hutter, Hoos & Leyton-Brown (2011)"),
     Row("random", None, None, "uniform points", design="random"),
     Row("sobol", None, None, "Sobol (1967), scrambled", design="sobol"),

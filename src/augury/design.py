@@ -138,16 +138,27 @@ def prior_given(
     return prior.condition(asked)
 
 
-def enough_information(belief: Posterior, points: int, batch: int) -> float | None:
-    """((B − 1)γ_T)/T if it is at most C = 1, else None (sto-bnts, section 4.1 and appendix B).
+def enough_information(belief: Posterior, points: int, others: int) -> float | None:
+    """b·γ_T/T if it is at most C = 1, else None.
 
-    γ_T is the information in the T points asked for, which the belief is conditioned on. A batch of one
-    needs no uncertainty sampling: the rule says nothing then, and the number of points decides.
+    γ_T is the information in the T points asked for, which the belief is conditioned on; b counts the
+    `others` of a batch of B: B − 1 in sto-bnts (section 4.1, appendix B), B in ts-rsr (Lemma B.2). A
+    batch of one needs no uncertainty sampling: the rule says nothing then, and the number of points
+    decides.
     """
-    if batch < 2 or points < 1:
+    if others < 1 or points < 1:
         return None
-    rate = (batch - 1) * max(belief.information_gain(), 0.0) / points
+    rate = others * max(belief.information_gain(), 0.0) / points
     return rate if rate <= INFORMATION else None
+
+
+def batch_bound(belief: Posterior, points: int, batch: int) -> float:
+    """exp(m·γ_T/T), a bound of ρ_m = max σ(x)/σ(x | m points) after T points of uncertainty sampling.
+
+    Reference: Ren & Li (2024), Lemma B.2, after Desautels, Krause & Burdick (2014).
+    """
+    with np.errstate(over="ignore"):
+        return float(np.exp(batch * max(belief.information_gain(), 0.0) / points))
 
 
 def _params(space: Domain, row: np.ndarray, index: Any) -> Mapping[str, Any]:

@@ -13,6 +13,7 @@ from augury.core.score import Score
 from augury.design import NO_SCORE, Uncertainty, Zero
 from augury.history import History
 from augury.maximizers import Best, Domain, Maximizer
+from augury.maximizers.scoring import allowed
 from augury.maximizers.sets import any_allowed
 from augury.policies.base import Chosen
 from augury.space import Pool
@@ -22,6 +23,7 @@ from augury.trial import Origin
 Duplicates = Literal["avoid", "allow"]
 
 BEST_POINTS = 4  # maximizers also look around so many of the best points
+NARROWING_POINTS = 512  # at which a batch's narrowing of the posterior is looked at
 SAME = 1e-5  # rows of the unit cube that are nowhere further apart are one point
 
 
@@ -31,6 +33,18 @@ class Suggestion:
 
     params: Mapping[str, Any]
     info: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Random points of a space, with their numbers in a finite one."""
+
+    rows: np.ndarray
+    indices: np.ndarray | None
+
+    def point(self, i: int, value: float) -> Best:
+        """The i-th of them; nothing was searched for, so nothing was missed."""
+        return Best(self.rows[i], None if self.indices is None else int(self.indices[i]), value, 1.0)
 
 
 class Model:
@@ -96,15 +110,24 @@ class Model:
         started = time.perf_counter()
         first = len(self._history.trials)
 
-        def maximize(score: Score, *, key: KeyArray, without: Sequence[Chosen] = ()) -> Best:
+        def taken_with(without: Sequence[Chosen]) -> frozenset[int]:
             chosen = {p.index for p in without if p.index is not None}
-            taken = exclude | chosen if self.duplicates == "avoid" else frozenset()
+            return exclude | chosen if self.duplicates == "avoid" else frozenset()
+
+        def candidates(n: int, key: KeyArray, *, without: Sequence[Chosen] = ()) -> Sample:
+            return sample(self.space, n, generator(key), taken_with(without))
+
+        def maximize(
+            score: Score, *, key: KeyArray, without: Sequence[Chosen] = (), anew: bool = True
+        ) -> Best:
+            anew = anew and self.duplicates == "avoid"
+            taken = taken_with(without) if anew else frozenset()
             best = maximizer(score, self.space, t=t, key=key, near=near, exclude=taken, gradient=climbs)
             if not np.isfinite(best.value):
                 found = any_allowed(Zero(), self.space, generator(fold(key, 4)), taken)
                 return Best(found.x, found.index, best.value, 0.0, {"fallback": NO_SCORE})
             known = np.concatenate([self._history.asked, *(p.x[None] for p in without)])
-            if self.duplicates == "allow" or best.index is not None or not _among(best.x, known):
+            if not anew or best.index is not None or not _among(best.x, known):
                 return best
             waiting = np.concatenate([self._history.pending, *(p.x[None] for p in without)])
             return self._explore(fit, maximizer, waiting, known, key=key, t=t)
@@ -117,7 +140,7 @@ class Model:
             fit.posterior.incumbent() if Capability.MEAN in self.capabilities else None,
             t=t,
             maximize=maximize,
-            candidates=lambda n, key: self.space.draw(n, generator(key))[0],
+            candidates=candidates,
             keys=[fold(self._root, number, Purpose.POLICY) for number in range(first, first + wanted)],
         )
         choose_seconds = time.perf_counter() - started
@@ -135,6 +158,15 @@ class Model:
             }
             suggestions.append(Suggestion(self._params(point), info))
         return suggestions
+
+    def narrowing(self, fit: Fit, batch: Sequence[Mapping[str, Any]]) -> float | None:
+        """The largest σ(x)/σ(x | batch and pending points) over some points; None if σ cannot tell."""
+        if not {Capability.VAR, Capability.CONDITION} <= self.capabilities:
+            return None
+        rows = np.stack([self.space.encode(params) for params in batch])
+        places, _ = self.space.draw(NARROWING_POINTS, generator(fold(self._root, Purpose.DESIGN)))
+        after = fit.posterior.condition(np.concatenate([self._history.pending, rows]))
+        return float(np.sqrt(np.max(fit.posterior.var(places) / after.var(places))))
 
     def _explore(
         self,
@@ -197,6 +229,20 @@ def last_tuning(n: int) -> int:
     every 2nd, 3rd, … observation, so that the cost per observation does not grow with the cube."""
     every = max(1, n // 64)
     return n // every * every
+
+
+def sample(space: Domain, n: int, rng: np.random.Generator, exclude: frozenset[int]) -> Sample:
+    """n random points that are not excluded, or all such points of a smaller finite space."""
+    rows, indices = space.draw(n, rng) if space.size > n else _all(space)
+    may = allowed(indices, len(rows), exclude)
+    if not may.any():
+        found = any_allowed(Zero(), space, rng, exclude)
+        return Sample(found.x[None], np.array([found.index]))
+    return Sample(rows[may], None if indices is None else indices[may])
+
+
+def _all(space: Domain) -> tuple[np.ndarray, np.ndarray | None]:
+    return space.rows(0, int(space.size)), np.arange(int(space.size))
 
 
 def _among(x: np.ndarray, known: np.ndarray) -> bool:

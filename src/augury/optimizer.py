@@ -18,6 +18,7 @@ from augury.core.precision import Device, computing
 from augury.design import (
     INFORMATION,
     InitialDesign,
+    batch_bound,
     design_point,
     enough_information,
     parse_initial,
@@ -27,8 +28,9 @@ from augury.history import History
 from augury.maximizers import Domain
 from augury.maximizers.sets import exhausted
 from augury.model import Duplicates, Model
+from augury.policies import TSRSR
 from augury.space import Pool, Space
-from augury.surrogates import Posterior, Status
+from augury.surrogates import Fit, Posterior, Status
 from augury.trial import Origin, State, Trial
 
 Direction = Literal["minimize", "maximize"]
@@ -155,15 +157,21 @@ class Optimizer:
             return True
         if self._history.count(Origin.MODEL):
             return False
-        rate = enough_information(self._prior_given(), points, batch)
+        whole = batch > 1 and isinstance(
+            self.algorithm.policy, TSRSR
+        )  # its Lemma B.2 counts all of a batch
+        rate = enough_information(
+            self._prior_given(self._history.asked), points, batch if whole else batch - 1
+        )
         if rate is not None:
-            self._ended = f"(B−1)γ_T/T = {rate:.3g} ≤ C = {INFORMATION:g} at T = {points}, B = {batch}"
+            rule = "Bγ_T/T" if whole else "(B−1)γ_T/T"
+            self._ended = f"{rule} = {rate:.3g} ≤ C = {INFORMATION:g} at T = {points}, B = {batch}"
         return rate is None
 
-    def _prior_given(self) -> Posterior:
-        """The prior conditioned on all points asked for."""
+    def _prior_given(self, rows: np.ndarray) -> Posterior:
+        """The prior conditioned on some points."""
         key = fold(self._root, Purpose.DESIGN)
-        return prior_given(self.algorithm.surrogate, self.space, self._history.asked, key=key)
+        return prior_given(self.algorithm.surrogate, self.space, rows, key=key)
 
     def _from_design(
         self, kind: str, exclude: frozenset[int], started: float, fallback: str | None = None
@@ -176,7 +184,7 @@ class Optimizer:
             number=number,
             position=self._history.count(Origin.DESIGN),
             exclude=exclude,
-            belief=self._prior_given() if kind == "uncertainty" else None,
+            belief=self._prior_given(self._history.asked) if kind == "uncertainty" else None,
             maximizer=self.algorithm.maximizer or default_maximizer(self.space),
         )
         info: dict[str, Any] = {"chosen": f"{kind} design"}
@@ -197,8 +205,8 @@ class Optimizer:
         wanted = min(wanted, int(self.space.size - len(exclude)) if exclude else wanted)
         suggested = self._model.suggest(fit, wanted, exclude, fit_seconds=seconds)
         self._warned(next((s.info["fallback"] for s in suggested if "fallback" in s.info), None))
-        ended = self._initialization()
-        return [self._add(s.params, Origin.MODEL, {**s.info, **ended}) for s in suggested]
+        about = {**self._initialization(), **self._narrowing(fit, [s.params for s in suggested])}
+        return [self._add(s.params, Origin.MODEL, {**s.info, **about}) for s in suggested]
 
     def _warned(self, why: str | None) -> str | None:
         """The reason for a random point, if there is one, after a warning."""
@@ -211,6 +219,18 @@ class Optimizer:
         if self.initial.kind != "uncertainty" or self._history.count(Origin.MODEL):
             return {}
         return {"initialization": self._ended or f"the number of points, {self.initial.count}"}
+
+    def _narrowing(self, fit: Fit, batch: list[Mapping[str, Any]]) -> dict[str, Any]:
+        """How much a batch narrows the posterior, and what uncertainty sampling allows: ρ_m of ts-rsr."""
+        design = [trial for trial in self._history.trials if trial.origin is Origin.DESIGN]
+        if self.initial.kind != "uncertainty" or not design:
+            return {}
+        realized = self._model.narrowing(fit, batch)
+        if realized is None:
+            return {}
+        size = len(batch) + len(self._history.pending)
+        bound = batch_bound(self._prior_given(self._history.rows(design)), len(design), size)
+        return {"rho": {"batch": size, "bound": bound, "realized": realized}}
 
     def _exclude(self) -> frozenset[int]:
         return self._history.taken if self.duplicates == "avoid" else frozenset()

@@ -13,6 +13,7 @@ from augury.core.precision import computing, jit
 from augury.core.score import Score
 
 BLOCKS = (32, 512, 4096)  # rows per compiled call
+CALL = 32  # rows that could be scored in the time of a call
 LARGEST_BLOCK = 1 << 22  # numbers in a block, where rows are wide
 
 
@@ -47,7 +48,7 @@ def values(score: Score, rows: Float[np.ndarray, "n D"]) -> Float[np.ndarray, " 
     with computing():
         while start < len(rows):
             left = len(rows) - start
-            size = next((block for block in blocks if block >= left), blocks[-1])
+            size = min(blocks, key=lambda block: -(-left // block) * (block + CALL))
             block = rows[start : start + size]
             out[start : start + size] = np.asarray(_values(score, pad(block, size)))[: len(block)]
             start += size

@@ -11,8 +11,6 @@ from augury.core.keys import KeyArray
 from augury.core.score import Score
 from augury.surrogates.base import Capability, Posterior
 
-Candidates = Callable[[int, KeyArray], np.ndarray]
-
 
 class Chosen(Protocol):
     """What `maximize` returns: a maximizer's :class:`~augury.maximizers.base.Best`."""
@@ -41,8 +39,28 @@ class Chosen(Protocol):
 class Maximize(Protocol):
     """Maximize a score over the space, without the points already chosen."""
 
-    def __call__(self, score: Score, *, key: KeyArray, without: Sequence[Chosen] = ()) -> Chosen:
-        """The point found."""
+    def __call__(
+        self, score: Score, *, key: KeyArray, without: Sequence[Chosen] = (), anew: bool = True
+    ) -> Chosen:
+        """The point found; if it need not be `anew`, points asked for before are looked at too."""
+
+
+class Drawn(Protocol):
+    """Random valid points."""
+
+    @property
+    def rows(self) -> Float[np.ndarray, "n D"]:
+        """The points, rows of the unit cube."""
+
+    def point(self, i: int, value: float) -> Chosen:
+        """The i-th of them, with its score."""
+
+
+class Candidates(Protocol):
+    """Draw points of the space, without those that `maximize` would not choose either."""
+
+    def __call__(self, n: int, key: KeyArray, *, without: Sequence[Chosen] = ()) -> Drawn:
+        """n of them, or all of a smaller finite space; fewer where some are taken, at least one."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +77,7 @@ class Policy(Protocol):
 
     The posterior comes without the pending points, which stand beside it; `incumbent` is the largest
     posterior mean at observed points. `t` is 1 + the finished trials that the model suggested.
-    `candidates(n, key)` draws n valid rows of the space. `keys` holds one key per point to choose.
+    `candidates(n, key)` draws n valid points of the space. `keys` holds one key per point to choose.
     """
 
     @property

@@ -16,7 +16,7 @@ from jaxtyping import Float
 from augury._types import Array
 from augury.core.keys import KeyArray
 from augury.core.score import Score
-from augury.policies.base import Candidates, Maximize, Picks, one_by_one
+from augury.policies.base import Candidates, Chosen, Maximize, Picks
 from augury.surrogates.base import Capability, Posterior
 
 LOG_SQRT_2PI = 0.5 * np.log(2.0 * np.pi)
@@ -78,10 +78,12 @@ class EI:
     """The point of largest expected improvement over the incumbent.
 
     The incumbent is the largest posterior mean at observed points, not the largest value: noise does
-    not raise it. Pending points: their posterior mean is taken as observed.
+    not raise it. Pending points: their posterior mean is taken as observed (kriging believer), also as
+    the incumbent.
 
     Reference: Jones, Schonlau & Welch (1998), "Efficient global optimization of expensive black-box
-    functions"; the logarithm: Ament et al. (2023), "Unexpected improvements to expected improvement".
+    functions"; batches: Ginsbourger, Le Riche & Carraro (2008), section 4; the logarithm: Ament et al.
+    (2023), "Unexpected improvements to expected improvement".
     """
 
     @property
@@ -102,10 +104,14 @@ class EI:
     ) -> Picks:
         """One point per key, each conditioned on those before it."""
         best = posterior.incumbent() if incumbent is None else incumbent
-        points = one_by_one(
-            lambda belief: LogEIScore(belief, np.asarray(best)),
-            posterior.condition(pending),
-            maximize,
-            keys,
-        )
-        return Picks(points, [{"incumbent": best}] * len(points))
+        best = max([best, *np.asarray(posterior.mean(pending)).tolist()]) if len(pending) else best
+        belief = posterior.condition(pending)
+        points: list[Chosen] = []
+        info: list[dict[str, float]] = []
+        for key in keys:
+            if points:
+                best = max(best, float(posterior.mean(points[-1].x)))
+                belief = belief.condition(points[-1].x)
+            points.append(maximize(LogEIScore(belief, np.asarray(best)), key=key, without=points))
+            info.append({"incumbent": best})
+        return Picks(points, info)

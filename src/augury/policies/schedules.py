@@ -125,6 +125,41 @@ class UnionBound:
 
 
 @dataclass(frozen=True)
+class Desautels:
+    """β_t = √(s · 2 log(|D|t²π²/(6δ))) · exp(C), which multiplies σ: that of GP-BUCB.
+
+    Args:
+        size: |D|, the number of points of a finite set; a continuous space is taken for a random grid.
+        delta: probability with which the confidence bound may fail.
+        scale: s; 1 is the theory, and 1/5 is what Srinivas et al. found better in their experiments.
+        C: a bound on what the pending points tell about any other point, in nats; 0 for single points.
+            Uncertainty sampling makes it small (`initial=("uncertainty", n)`).
+
+    Reference: Desautels, Krause & Burdick (2014), "Parallelizing exploration-exploitation tradeoffs in
+    Gaussian process bandit optimization", Theorem 2; Srinivas et al. (2010), Theorem 1 and section 6.
+    """
+
+    size: int = 1000
+    delta: float = 0.1
+    scale: float = 0.2
+    C: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_count("size", self.size)
+        for name in ("scale", "C"):
+            value = getattr(self, name)
+            check_real(name, value)
+            if not 0.0 <= value < float("inf"):
+                raise UnsupportedError(f"{name} must be finite and >= 0; got {value}. Leave it out.")
+        theory.beta_srinivas(1, float(np.log(self.size)), self.delta)  # its checks
+
+    def __call__(self, t: int, posterior: Posterior) -> float:
+        """β_t."""
+        squared = self.scale * theory.beta_srinivas(t, float(np.log(self.size)), self.delta)
+        return float(np.sqrt(squared) * np.exp(self.C))
+
+
+@dataclass(frozen=True)
 class NeuralBOTheory:
     """ν_t = √2·B + (R/√λ)√(2 log(1/α)), the same for every t: NeuralBO's Theorem 1.
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
@@ -121,6 +122,10 @@ class Posterior(eqx.Module):
         """Mean and covariance of the function at several points together."""
         raise self._lacks(Capability.JOINT)
 
+    def covariance(self, x: Float[Array, " D"], xs: Float[Array, "m D"]) -> Float[Array, " m"]:
+        """Of the function at one point with that at several; for compiled code."""
+        return self.joint(jnp.concatenate([x[None], xs]))[1][0, 1:]
+
     def condition(self, xs: np.ndarray, ys: np.ndarray | None = None) -> "Posterior":
         """The posterior after observing `ys` at `xs`, at the same hyper-parameters.
 
@@ -131,6 +136,11 @@ class Posterior(eqx.Module):
 
     def incumbent(self) -> float:
         """The largest posterior mean at the observed points."""
+        raise self._lacks(Capability.MEAN)
+
+    @property
+    def observations(self) -> int:
+        """How many it was given."""
         raise self._lacks(Capability.MEAN)
 
     def information_gain(self) -> float:
@@ -161,6 +171,11 @@ class StandardizedPosterior(Posterior):
         """The largest posterior mean at the observed points; the prior mean without any."""
         mask = np.asarray(self.mask)
         return float(np.max(self.mean(np.asarray(self.x))[mask])) if mask.any() else float(self.shift)
+
+    @property
+    def observations(self) -> int:
+        """How many rows are no padding."""
+        return int(np.asarray(self.mask).sum())
 
     @property
     def noise_std(self) -> float:

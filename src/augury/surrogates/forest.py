@@ -104,6 +104,11 @@ class ForestPosterior(Posterior):
     seed: Int[Array, ""]
     model: RandomForest = eqx.field(static=True)
 
+    @property
+    def observations(self) -> int:
+        """How many rows are no padding."""
+        return int(np.asarray(self.mask).sum())
+
     @public
     def mean(self, x: Float[Array, "*n D"]) -> Float[Array, "*n"]:
         """The mean over the trees."""

@@ -40,6 +40,8 @@ class GaussianProcess:
         noise: fixed noise variance in squared units of y; None learns it.
         ard: one lengthscale per parameter; False shares one among all, and so do more than 256
             parameters, whose lengthscales could not be told apart.
+        relative: whether `variance` and `noise` are multiples of the values' variance, not of their
+            squared unit.
         standardize: whether y is standardized; False takes a prior mean of zero.
         features: random features of a drawn path's prior part.
         tuning_points: hyper-parameters are learnt from at most so many observations (the best half
@@ -53,6 +55,7 @@ class GaussianProcess:
     variance: float | None = None
     noise: float | None = None
     ard: bool = True
+    relative: bool = False
     standardize: bool = True
     features: int = 1024
     tuning_points: int = 512
@@ -71,7 +74,7 @@ class GaussianProcess:
                     f"{name} must be positive and finite; got {value!r}. "
                     f"Give a positive number, or None to learn it."
                 )
-        check_flags(ard=self.ard, standardize=self.standardize)
+        check_flags(ard=self.ard, relative=self.relative, standardize=self.standardize)
         if not isinstance(self.features, int) or self.features < 2 or self.features % 2:
             raise UnsupportedError(
                 f"features must be an even number of at least 2; got {self.features!r}. "
@@ -155,11 +158,12 @@ class GaussianProcess:
             log = np.zeros(data.dim)
             log[: int(self.groups(data).max(initial=0)) + 1] = np.log(given)
             lower, upper = (h._replace(log_lengthscale=log) for h in (lower, upper))
+        unit = 1.0 if self.relative else scale**2
         if self.variance is not None:
-            log_variance = np.log(self.variance / scale**2)
+            log_variance = np.log(self.variance / unit)
             lower, upper = (h._replace(log_variance=log_variance) for h in (lower, upper))
         if self.noise is not None:
-            log_noise = np.log(self.noise / scale**2)
+            log_noise = np.log(self.noise / unit)
             lower, upper = (h._replace(log_noise=log_noise) for h in (lower, upper))
         return Limits(lower, upper)
 

@@ -63,6 +63,11 @@ class GPPosterior(StandardizedPosterior):
         covariance = self.kernel.gram(xs, xs) - square(cross)
         return self.mean(xs), self.scale**2 * covariance
 
+    def covariance(self, x: Float[Array, " D"], xs: Float[Array, "m D"]) -> Float[Array, " m"]:
+        """k(x, b) − k(x)ᵀ(K + noise·I)⁻¹k(b) for every row b."""
+        cross = self.L_inverse @ self._gram(xs).T  # the same for every x
+        return self.scale**2 * (self.kernel.gram(x[None], xs)[0] - (self.L_inverse @ self._k(x)) @ cross)
+
     def _gram(self, xs: Array) -> Array:
         return jnp.where(self.mask[None, :], self.kernel.gram(xs, self.x), 0.0)
 

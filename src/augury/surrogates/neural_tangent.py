@@ -281,6 +281,11 @@ class Pointwise(Posterior):
         """As of the posterior."""
         return self.inner.incumbent()
 
+    @property
+    def observations(self) -> int:
+        """As of the posterior."""
+        return self.inner.observations
+
     def information_gain(self) -> float:
         """As of the posterior."""
         return self.inner.information_gain()

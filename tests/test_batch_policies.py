@@ -1,0 +1,361 @@
+"""Policies for batches against NumPy transcriptions of their papers, on a grid of the unit interval."""
+
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from augury import AuguryError
+from augury.core.keys import fold, generator
+from augury.maximizers import Best, Exhaustive
+from augury.maximizers.scoring import values
+from augury.policies import EI, QEI, TSRSR, UCB, UCBPE, Desautels, DPPThompson, StochasticPolicy, Thompson
+from augury.surrogates.base import Draw, Path
+from known_line import (
+    GRID,
+    KEY,
+    NOISE,
+    POOL,
+    VARIANCE,
+    X,
+    Y,
+    choose,
+    fitted,
+    hallucinate,
+    k,
+    predict,
+    rows,
+)
+
+ALL = (
+    EI(),
+    QEI(),
+    UCB(),
+    UCB(Desautels()),
+    UCBPE(),
+    Thompson(),
+    DPPThompson(),
+    StochasticPolicy(),
+    TSRSR(),
+)
+
+
+@pytest.fixture(scope="module")
+def posterior():
+    return fitted()
+
+
+# -------------------------------------------------------------------------------- TS-RSR
+
+
+def ratios(posterior, count, pending=(), key=KEY):
+    """Eq. 4.2 of ts-rsr by dense algebra, with the policy's draws: the points, the f* and the ratios."""
+    mean, _ = predict(X, Y, GRID)
+    chosen, stars, least = [], [], []
+    for number in range(count):
+        own, redraw = fold(key, number), 0
+        star = posterior.sample(key=fold(own, 0))(rows(GRID)).max()
+        while star <= mean.max():
+            redraw += 1
+            star = posterior.sample(key=fold(own, 0, redraw))(rows(GRID)).max()
+        observed = np.concatenate([X, np.asarray(pending), GRID[chosen]])
+        _, var = predict(observed, np.zeros(len(observed)), GRID)
+        ratio = (star - mean) / np.sqrt(var)
+        ratio[chosen] = np.inf  # a pool gives no point twice
+        chosen.append(int(np.argmin(ratio)))
+        stars.append(star)
+        least.append(ratio[chosen[-1]])
+    return chosen, stars, least
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("pending", [(), (0.31, 0.5)])
+def test_ts_rsr_is_equation_4_2(posterior, seed, pending):
+    key = fold(KEY, seed)
+    expected, stars, least = ratios(posterior, 6, pending, key)
+    indices, picks = choose(TSRSR(redraws=100), posterior, count=6, pending=pending, key=key)
+    assert indices == expected
+    np.testing.assert_allclose([info["f_star"] for info in picks.info], stars, rtol=1e-6)
+    np.testing.assert_allclose([np.exp(-point.value) for point in picks.points], least, rtol=1e-5)
+
+
+class Low(Path):
+    """A draw whose maximum is below every mean."""
+
+    def __call__(self, x):
+        return -1e3 + 0.0 * x[..., 0]
+
+
+def test_ts_rsr_without_a_draw_above_the_mean_exploits_and_says_so(posterior, monkeypatch):
+    monkeypatch.setattr(
+        type(posterior), "draws", lambda self, *, keys, scale=1.0: [Draw(Low())] * len(keys)
+    )
+    indices, picks = choose(TSRSR(redraws=3), posterior)
+    mean, _ = predict(X, Y, GRID)
+    assert indices == [np.argmax(mean)]
+    info = picks.info[0]
+    assert info["redraws"] == 3
+    assert info["f_star_is"] == "just above the largest mean, since no draw was"
+    assert mean.max() < info["f_star"] < mean.max() + 1e-5
+
+
+def test_ts_rsr_raises_f_star_when_its_search_finds_a_larger_mean(posterior):
+    """The maximizer of the mean and of draws looks at a part of the grid only."""
+
+    def maximize(score, *, key, without=(), anew=True):
+        hidden = set(range(20, 45)) if not anew else set()  # where the mean is largest
+        return Exhaustive()(score, POOL, t=1, key=key, exclude=hidden)
+
+    mean, _ = predict(X, Y, GRID)
+    picks = TSRSR().choose(
+        posterior,
+        rows(()),
+        None,
+        t=1,
+        maximize=maximize,
+        candidates=None,
+        keys=[fold(KEY, i) for i in range(4)],
+    )
+    assert np.argmax(mean) in range(20, 45)
+    for point, info in zip(picks.points, picks.info, strict=True):
+        assert info["f_star"] > mean[point.index]
+
+
+# --------------------------------------------------------------- batches and single points
+
+
+@pytest.mark.parametrize("policy", [p for p in ALL if not isinstance(p, DPPThompson)], ids=repr)
+def test_the_first_point_of_a_batch_is_that_of_a_batch_of_one(posterior, policy):
+    batch, _ = choose(policy, posterior, count=5)
+    assert batch[0] == choose(policy, posterior)[0][0]
+    assert len(set(batch)) == 5
+
+
+@pytest.mark.parametrize("policy", [EI(), QEI(), UCB(2.0), UCBPE(2.0), TSRSR()], ids=repr)
+def test_a_batch_is_as_many_single_points_with_those_before_pending(posterior, policy):
+    batch, _ = choose(policy, posterior, count=4)
+    for i in range(1, 4):
+        alone, _ = choose(policy, posterior, pending=GRID[batch[:i]], number=i, taken=batch[:i])
+        assert alone == [batch[i]]
+
+
+def test_one_point_of_each_batch_rule_is_that_of_its_sequential_rule(posterior):
+    single = {Thompson(): DPPThompson(), EI(): QEI(), UCB(2.0): UCBPE(2.0)}
+    for sequential, batch in single.items():
+        keys = [fold(KEY, seed) for seed in range(3)]
+        assert [choose(batch, posterior, key=key)[0] for key in keys] == [
+            choose(sequential, posterior, key=key)[0] for key in keys
+        ]
+
+
+# -------------------------------------------------------------------------- BUCB and UCB-PE
+
+
+@pytest.mark.parametrize("t", [1, 7])
+def test_the_bound_of_desautels(t):
+    alpha = 2.0 * math.log(500 * t**2 * math.pi**2 / (6 * 0.05))
+    assert Desautels(500, 0.05, 1.0)(t, None) == pytest.approx(math.sqrt(alpha))
+    assert Desautels(500, 0.05, 0.2, 0.7)(t, None) == pytest.approx(
+        math.sqrt(0.2 * alpha) * math.exp(0.7)
+    )
+
+
+def test_bucb_hallucinates_with_the_bound_of_desautels(posterior):
+    beta = Desautels()(5, posterior)
+    expected = hallucinate(X, Y, [], lambda mean, var: mean + beta * np.sqrt(var))
+    indices, picks = choose(UCB(Desautels()), posterior, t=5, count=3)
+    assert indices == expected
+    assert picks.info[0]["beta"] == beta
+
+
+def explored(beta, count, region):
+    """Algorithm 1 of Contal et al., by dense algebra; a pool gives no point twice."""
+    mean, var = predict(X, Y, GRID)
+    chosen = [int(np.argmax(mean + beta * np.sqrt(var)))]
+    floor = (mean - beta * np.sqrt(var)).max()
+    relevant = mean + 2.0 * beta * np.sqrt(var) >= floor
+    for _ in range(count - 1):
+        observed = np.append(X, GRID[chosen])
+        _, left = predict(observed, np.zeros(len(observed)), GRID)
+        left[chosen] = -np.inf
+        if region:
+            left[~relevant] = -np.inf
+        chosen.append(int(np.argmax(left)))
+    return chosen, relevant
+
+
+@pytest.mark.parametrize("beta", [0.05, 0.3, 2.0])
+@pytest.mark.parametrize("region", [True, False])
+def test_ucb_pe_is_algorithm_1(posterior, beta, region):
+    expected, relevant = explored(beta, 5, region)
+    indices, picks = choose(UCBPE(beta, region), posterior, count=5)
+    assert indices == expected
+    assert [info["explores"] for info in picks.info] == [False, True, True, True, True]
+    if beta < 0.1:
+        assert 0.0 < relevant.mean() < 0.9, "the region must be a part of the grid"
+
+
+def test_ucb_pe_does_not_explore_for_ever_while_others_are_pending(posterior):
+    """The pending points are far from where the bound is largest."""
+    (top,), _ = choose(UCB(2.0), posterior)
+    far = [x for x in (0.05, 0.5, 0.95) if abs(x - GRID[top]) > 0.3]
+    indices, picks = choose(UCBPE(2.0), posterior, pending=far)
+    assert indices == [top]
+    assert picks.info[0]["explores"] is False
+    _, picks = choose(UCBPE(2.0), posterior, pending=[*far, GRID[top] + 0.004])
+    assert picks.info[0]["explores"] is True
+
+
+# ------------------------------------------------------------------------------------- qEI
+
+
+def joint(points):
+    """Mean and covariance of the process at some points, by dense algebra."""
+    A = k(X, X) + (NOISE + 1e-8 * VARIANCE) * np.eye(len(X))
+    cross = k(points, X)
+    return cross @ np.linalg.solve(A, Y), k(points, points) - cross @ np.linalg.solve(A, cross.T)
+
+
+@pytest.mark.parametrize("pending", [[0.5], [0.31, 0.5, 0.85]])
+def test_qei_is_what_a_point_adds_to_the_expected_improvement_of_the_batch(posterior, pending):
+    """E(max f(P ∪ x) − incumbent)⁺ − E(max f(P) − incumbent)⁺ by a million joint draws."""
+    incumbent = posterior.incumbent()
+    places = np.array([0.0, 0.2, 0.33, 0.52, 0.9])
+    score = QEI(4096).score(posterior, rows(np.array(pending)), incumbent, key=KEY)
+    for x, value in zip(places, values(score, rows(places)), strict=True):
+        mean, covariance = joint(np.append(pending, x))
+        draws = np.random.default_rng(0).multivariate_normal(mean, covariance, 1_000_000)
+        before = np.maximum(draws[:, :-1].max(1) - incumbent, 0.0)
+        added = np.maximum(draws.max(1) - incumbent, 0.0) - before
+        error = added.std() / 1000.0
+        assert math.exp(value) == pytest.approx(added.mean(), abs=4.0 * error + 0.01 * added.mean())
+
+
+def test_a_qei_batch_is_spread(posterior):
+    indices, _ = choose(QEI(), posterior, count=3)
+    assert np.diff(sorted(indices)).min() > 3
+
+
+# -------------------------------------------------------------------------------------- SP
+
+
+@pytest.mark.parametrize("acquisition", ["mean", "ei"])
+def test_sp_draws_from_a_boltzmann_distribution(posterior, acquisition):
+    mean, var = predict(X, Y, GRID)
+    if acquisition == "ei":
+        z = (mean - posterior.incumbent()) / np.sqrt(var)
+        a = np.sqrt(var) * (stats.norm.pdf(z) + z * stats.norm.cdf(z))
+    else:
+        a = mean
+    weights = np.exp(3.0 * math.log(len(X) + 1.0) * a / (a.max() - a.min()))
+    p = (weights / weights.sum())[:100].reshape(10, 10).sum(1)
+    policy = StochasticPolicy(acquisition)
+    draws = 1000
+    indices = [choose(policy, posterior, key=fold(KEY, i))[0][0] for i in range(draws)]
+    counts = np.bincount(np.array([i for i in indices if i < 100]) // 10, minlength=10)
+    error = np.sqrt(p * (1.0 - p) / draws) + 1.0 / draws
+    assert np.all(np.abs(counts / draws - p) < 4.0 * error)
+
+
+def test_sp_is_uniform_where_the_acquisition_is_flat(posterior):
+    flat = SimpleNamespace(mean=lambda x: np.ones(len(x)), observations=5, incumbent=lambda: 1.0)
+    indices = [choose(StochasticPolicy(), flat, key=fold(KEY, i))[0][0] for i in range(200)]
+    assert np.mean(indices) == pytest.approx(50.0, abs=4.0 * 29.0 / math.sqrt(200))
+
+
+# ---------------------------------------------------------------------------------- DPP-TS
+
+K3 = np.array([[1.0, 0.9, 0.1], [0.9, 1.2, 0.0], [0.1, 0.0, 0.5]])
+P3 = np.array([0.6, 0.3, 0.1])
+NOISE3 = 0.25
+
+
+class Three:
+    """Three points, where draws have their maximum with probabilities P3 and covariance K3."""
+
+    noise_std = math.sqrt(NOISE3)
+
+    def draws(self, *, keys, scale=1.0):
+        return [Draw(None) for _ in keys]
+
+    def joint(self, xs):
+        where = xs[:, 0].astype(int)
+        return np.zeros(len(where)), K3[np.ix_(where, where)]
+
+
+def three_points(count, pending, swaps, weight, seed):
+    def maximize(score, *, key, without=(), anew=True):
+        i = int(generator(key).choice(3, p=P3))
+        return Best(np.array([float(i)]), i, 0.0, 1.0)
+
+    picks = DPPThompson(swaps, weight).choose(
+        Three(),
+        np.array(pending, dtype=float).reshape(-1, 1),
+        None,
+        t=1,
+        maximize=maximize,
+        candidates=None,
+        keys=[fold(KEY, seed, number) for number in range(count)],
+    )
+    return [point.index for point in picks.points]
+
+
+def volume(members, weight):
+    K = K3[np.ix_(members, members)]
+    return np.linalg.det(np.eye(len(K)) + weight / NOISE3 * K)
+
+
+@pytest.mark.parametrize(("pending", "weight"), [((), 1.0), ((), 0.0), ((1,), 2.0)])
+def test_dpp_ts_samples_its_distribution(pending, weight):
+    """P(x1, x2) ∝ p(x1) p(x2) det(I + λσ⁻²K), here with a chain that is long enough."""
+    target = np.array(
+        [[P3[a] * P3[b] * volume([*pending, a, b], weight) for b in range(3)] for a in range(3)]
+    )
+    target /= target.sum()
+    runs = 300
+    counts = np.zeros((3, 3))
+    for seed in range(runs):
+        a, b = three_points(2, pending, 8, weight, seed)
+        counts[a, b] += 1
+    error = np.sqrt(target * (1.0 - target) / runs) + 1.0 / runs
+    assert np.all(np.abs(counts / runs - target) < 4.0 * error)
+
+
+def test_a_dpp_ts_batch_tells_more_than_one_of_thompson_sampling(posterior):
+    def information(policy):
+        gains = []
+        for seed in range(10):
+            indices, _ = choose(policy, posterior, count=3, key=fold(KEY, seed))
+            _, K = joint(GRID[indices])
+            gains.append(np.linalg.slogdet(np.eye(3) + K / 0.05)[1])
+        return np.mean(gains)
+
+    assert information(DPPThompson(swaps=12)) > information(Thompson()) + 0.1
+
+
+# ------------------------------------------------------------------------------- arguments
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: Desautels(size=0),
+        lambda: Desautels(delta=0.0),
+        lambda: Desautels(scale=-1.0),
+        lambda: Desautels(C=math.inf),
+        lambda: UCBPE(beta=-1.0),
+        lambda: UCBPE(region=1),
+        lambda: QEI(fantasies=0),
+        lambda: StochasticPolicy("ucb"),
+        lambda: StochasticPolicy(beta=-1.0),
+        lambda: StochasticPolicy(points=0),
+        lambda: DPPThompson(swaps=0),
+        lambda: DPPThompson(weight=math.nan),
+        lambda: TSRSR(redraws=0),
+    ],
+)
+def test_wrong_settings_are_refused_at_once(build):
+    with pytest.raises(AuguryError, match=r"; got .*\. [A-Z]"):
+        build()
