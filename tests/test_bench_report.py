@@ -376,7 +376,8 @@ def test_runs_of_other_settings_are_not_used():
 
 
 def test_methods_that_do_not_exist_yet_are_named():
-    later = Method("later", {"algorithm": "ts-rsr"}, "later")
+    frozen = {"algorithm": "sto-bnts", "settings": {"draws": "frozen"}}
+    later = Method("later", frozen, "later")
     report = build_report(experiment("good", "random", later), runs("good", A) + runs("random", B))
     assert report.missing == 0
     assert tables.not_available(report) == "Not available yet: `later`."

@@ -30,7 +30,7 @@ GRID = Method(
     "grid",
 )
 RANDOM = Method("random", {"algorithm": "random"}, "random")
-LATER = Method("later", {"algorithm": "ts-rsr"}, "later")
+LATER = Method("later", {"algorithm": "sto-bnts", "settings": {"draws": "frozen"}}, "later")
 SAME = ("key", "values", "observed", "points", "initial")
 
 
@@ -350,7 +350,9 @@ def test_an_experiment_runs_once_and_says_what_is_not_available(tmp_path):
         first = runner.run_experiment(experiment(RANDOM, GRID, LATER), tmp_path, executor=pool)
         again = runner.run_experiment(experiment(RANDOM, GRID, LATER), tmp_path, executor=pool)
     assert (first.finished, first.known, first.failed) == (4, 0, {})
-    assert first.unavailable == {"later": "ts-rsr is not available yet"}
+    assert first.unavailable == {
+        "later": "sto-bnts with the same random numbers in every draw is not offered"
+    }
     assert (again.finished, again.known) == (0, 4)
     records = read_results(tmp_path, "test")
     assert len(records) == 4

@@ -66,7 +66,10 @@ def test_an_experiment_is_run_from_the_command_line(tmp_path, capsys):
     repeats = 2
     quick = {}
     tasks = [{ problem = "branin", initial = 2, iterations = 2 }]
-    methods = [{ name = "random", algorithm = "random" }, { name = "later", algorithm = "ts-rsr" }]
+    methods = [
+        { name = "random", algorithm = "random" },
+        { name = "later", algorithm = "sto-bnts", settings = { draws = "frozen" } },
+    ]
     """
     (tmp_path / "small.toml").write_text(text, encoding="utf-8")
     where = ["--experiments", str(tmp_path), "--results", str(tmp_path / "results")]

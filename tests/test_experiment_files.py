@@ -21,7 +21,7 @@ def test_an_experiment_names_what_exists(name, quick):
     assert list(jobs(experiment))
     for method in experiment.methods:
         reason = available(method)
-        known = ("is not available yet", "is not offered")
+        known = ("is not offered",)
         assert reason is None or reason.endswith(known) or "make peers" in reason
 
 

@@ -25,6 +25,7 @@ class Task:
     iterations: int
     batch: int = 1
     wrap: tuple[Mapping[str, Any], ...] = ()  # wrappers, the innermost first
+    functions: int | None = None  # that a random problem has: the seeds take them in turn; None for any
     noise_free: bool = True  # whether a noisy problem also tells its value without noise
 
     @property
@@ -125,6 +126,8 @@ class Job:
             "design": self.design,
             "method": self.method.spec,
         }
+        if task.functions is not None:
+            decides["functions"] = task.functions
         if not task.noise_free:
             decides["noise_free"] = False
         text = json.dumps(decides, sort_keys=True, default=str)

@@ -17,7 +17,7 @@ DESIGNS = ("sobol", "random")
 KEYS = {"paper", "title", "metric", "repeats", "design", "note", "pick", "published", "claims", "fresh"}
 KEYS |= {"quick", "tasks", "methods"}
 QUICK_KEYS = {"repeats", "iterations", "problems", "methods", "defaults"}
-TASK_KEYS = {"problem", "initial", "iterations", "batch", "wrap", "noise_free"}
+TASK_KEYS = {"problem", "initial", "iterations", "batch", "wrap", "noise_free", "functions"}
 CLAIM_KEYS = {"text", "better", "than", "measure", "problems", "comparable", "different", "carried_over"}
 KINDS = {str: "a text", bool: "true or false", dict: "a table", (bool, str): "true, false or a text"}
 OWN_MODEL = "Augury's own model"  # to which `carried_over = true` carries a claim
@@ -150,6 +150,7 @@ def _task(table: _Table) -> Task:
         iterations=table.count("iterations", 0),
         batch=table.count("batch", 1, 1),
         wrap=tuple(spec.content for spec in wrap),
+        functions=table.count("functions", 1) if "functions" in table.content else None,
         noise_free=table.of(bool, "noise_free", True),
     )
 

@@ -36,13 +36,6 @@ SCHEDULES = {
     "neural-bo-adaptive": NeuralBOAdaptive,
 }
 PARTS = ("surrogate", "policy", "maximizer")
-# Algorithms that experiments may name before they exist; they are reported as not available.
-ANNOUNCED = frozenset(
-    (
-        *("ts-rsr", "bucb", "ucb-pe", "qei", "sp", "dpp-ts"),
-        "ntk-ts-rsr",
-    )
-)
 
 
 def available(method: Method) -> str | None:
@@ -151,9 +144,6 @@ def algorithm(method: Method) -> Algorithm:
     """The algorithm that a method of an experiment describes."""
     spec = dict(method.spec)
     name = spec.pop("algorithm", None)
-    if isinstance(name, str) and name in ANNOUNCED and name not in TABLE:
-        _check_announced(method, spec)
-        raise NotAvailableError(f"{name} is not available yet")
     if name is not None and (not isinstance(name, str) or name not in TABLE):
         raise UnsupportedError(
             f"the algorithm of method {method.name!r} must be one of {', '.join(TABLE)}; got {name!r}. "
@@ -173,7 +163,12 @@ def algorithm(method: Method) -> Algorithm:
 
 def _named_algorithm(method: Method, name: str, spec: Mapping[str, Any]) -> Algorithm:
     """A row of the table, with a paper's settings and another maximizer if they are given."""
-    _check_announced(method, spec)
+    _only(method, spec, (*PARTS, "settings"))
+    if not isinstance(spec.get("settings", {}), Mapping):
+        raise UnsupportedError(
+            f"the settings of method {method.name!r} must be a table; got {spec['settings']!r}. "
+            "Correct the experiment."
+        )
     settings, given = spec.get("settings", {}), _parts(spec)
     if settings and name not in METHODS:
         raise UnsupportedError(
@@ -185,17 +180,6 @@ def _named_algorithm(method: Method, name: str, spec: Mapping[str, Any]) -> Algo
     if not settings:
         return replace(TABLE[name].build(), **given, name=method.name)
     return Algorithm(**(parts(name, settings) | given), name=method.name)
-
-
-def _check_announced(method: Method, spec: Mapping[str, Any]) -> None:
-    """What can be said of a method whose algorithm does not exist yet."""
-    _only(method, spec, (*PARTS, "settings"))
-    if not isinstance(spec.get("settings", {}), Mapping):
-        raise UnsupportedError(
-            f"the settings of method {method.name!r} must be a table; got {spec['settings']!r}. "
-            "Correct the experiment."
-        )
-    _parts(spec)
 
 
 def _only(method: Method, spec: Mapping[str, Any], known: Sequence[str]) -> None:

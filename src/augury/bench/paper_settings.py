@@ -9,13 +9,26 @@ from typing import Any
 
 from augury._errors import UnsupportedError
 from augury.bench.driver import NotAvailableError
+from augury.bench.ts_rsr_code import LogCandidates, OnCandidates, RedrawnNoise
 from augury.maximizers import Gradient, RandomGrid
-from augury.policies import EI, UCB, Thompson
+from augury.policies import (
+    EI,
+    QEI,
+    TSRSR,
+    UCB,
+    UCBPE,
+    Desautels,
+    DPPThompson,
+    Policy,
+    StochasticPolicy,
+    Thompson,
+)
 from augury.policies.schedules import NeuralBOAdaptive
 from augury.surrogates import (
     CNN,
     EmpiricalProcess,
     Ensemble,
+    GaussianProcess,
     NeuralLinear,
     NeuralTangent,
     NTKProcess,
@@ -217,6 +230,58 @@ def _ensemble(settings: Settings) -> dict[str, Any]:
     return {"surrogate": surrogate, "policy": EI() if settings.name == "ensemble-ei" else Thompson(beta)}
 
 
+def _batch(settings: Settings) -> dict[str, Any]:
+    """TS-RSR and those it is compared with, all on one Gaussian process."""
+    lengthscale = settings.take("lengthscale")
+    surrogate: Any = GaussianProcess(
+        settings.take("kernel", "matern52"),
+        tuple(lengthscale) if isinstance(lengthscale, list) else lengthscale,
+        settings.take("variance"),
+        settings.take("noise"),
+        relative=settings.take("relative", False),
+        standardize=settings.take("standardize", True),
+    )
+    redrawn = settings.take("redrawn_noise")
+    surrogate = surrogate if redrawn is None else RedrawnNoise(surrogate, redrawn)
+    size, ascends = settings.take("candidates"), settings.take("ascend_mean", False)
+    refine = settings.take("refine_steps", 0)
+    settings.take("refine_rate")  # says how near the code comes to a maximum
+    policy = _policy(settings, size)
+    if size is not None:
+        policy = OnCandidates(policy, size, ascends, refine, tuple(settings.take("box")))
+    return {"surrogate": surrogate, "policy": policy}
+
+
+def _policy(settings: Settings, size: int | None) -> Policy:
+    name, beta = settings.name, settings.take("beta")
+    if isinstance(beta, Mapping):
+        rest = {key: value for key, value in beta.items() if key != "name"}
+        if beta.get("name") != "log-candidates" or size is None:
+            raise UnsupportedError(
+                f"the beta of {name} must be a number or log-candidates with candidates; got {beta}. "
+                "Correct the experiment."
+            )
+        beta = LogCandidates(size, **rest)
+    beta = {} if beta is None else {"beta": beta}
+    match name:
+        case "ts-rsr":
+            return TSRSR() if settings.take("resample", True) else TSRSR(redraws=1)
+        case "bucb":
+            return UCB(**({"beta": Desautels()} | beta))
+        case "ucb-pe":
+            return UCBPE(**beta, region=settings.take("region", True))
+        case "sp":
+            points = {} if size is None else {"points": size}
+            return StochasticPolicy(settings.take("acquisition", "mean"), **beta, **points)
+        case "qei":
+            settings.take("xi")  # 0, as here
+            return EI() if settings.take("fantasy", "draws") == "believer" else QEI()
+        case "dpp-ts":
+            return DPPThompson(settings.take("swaps", 2), settings.take("weight", 1.0))
+        case _:
+            return Thompson(**beta)
+
+
 METHODS: Mapping[str, Callable[[Settings], dict[str, Any]]] = {
     "sto-bnts": _sampled,
     "neural-greedy": _sampled,
@@ -229,4 +294,5 @@ METHODS: Mapping[str, Callable[[Settings], dict[str, Any]]] = {
     "dngo": _head,
     "deep-ensemble": _ensemble,
     "ensemble-ei": _ensemble,
+    **dict.fromkeys(("ts-rsr", "bucb", "ucb-pe", "qei", "sp", "dpp-ts", "gp-ts"), _batch),
 }

@@ -179,7 +179,7 @@ def run_job(job: Job, folder: Path) -> Record:
 
 def make_problem(task: Task, seed: int) -> Problem:
     """The task's problem with its wrappers, drawn for a seed."""
-    problem = find_problem(task.problem, seed)
+    problem = find_problem(task.problem, seed % task.functions if task.functions else seed)
     for number, spec in enumerate(task.wrap):
         problem = wrapper(spec)(problem, 1000 * (number + 1) + seed)
     return problem
