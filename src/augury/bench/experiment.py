@@ -26,6 +26,7 @@ class Task:
     batch: int = 1
     wrap: tuple[Mapping[str, Any], ...] = ()  # wrappers, the innermost first
     functions: int | None = None  # that a random problem has: the seeds take them in turn; None for any
+    keep: Literal["values", "best"] = "values"  # of all evaluations, or only the best so far
     noise_free: bool = True  # whether a noisy problem also tells its value without noise
 
     @property

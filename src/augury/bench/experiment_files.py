@@ -5,7 +5,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from augury._errors import AuguryError, UnsupportedError
 from augury.bench.experiment import MEASURES, METRICS, PICKS, Claim, Experiment, Method, Task
@@ -17,7 +17,7 @@ DESIGNS = ("sobol", "random")
 KEYS = {"paper", "title", "metric", "repeats", "design", "note", "pick", "published", "claims", "fresh"}
 KEYS |= {"quick", "tasks", "methods"}
 QUICK_KEYS = {"repeats", "iterations", "problems", "methods", "defaults"}
-TASK_KEYS = {"problem", "initial", "iterations", "batch", "wrap", "noise_free", "functions"}
+TASK_KEYS = {"problem", "initial", "iterations", "batch", "wrap", "noise_free", "functions", "keep"}
 CLAIM_KEYS = {"text", "better", "than", "measure", "problems", "comparable", "different", "carried_over"}
 KINDS = {str: "a text", bool: "true or false", dict: "a table", (bool, str): "true, false or a text"}
 OWN_MODEL = "Augury's own model"  # to which `carried_over = true` carries a claim
@@ -151,8 +151,16 @@ def _task(table: _Table) -> Task:
         batch=table.count("batch", 1, 1),
         wrap=tuple(spec.content for spec in wrap),
         functions=table.count("functions", 1) if "functions" in table.content else None,
+        keep=_kept(table),
         noise_free=table.of(bool, "noise_free", True),
     )
+
+
+def _kept(table: _Table) -> Literal["values", "best"]:
+    keep = table.of(str, "keep", "values")
+    if keep not in ("values", "best"):
+        raise table.wrong("keep", 'be "values" or "best"', repr(keep))
+    return "best" if keep == "best" else "values"
 
 
 def _claim(table: _Table) -> Claim:

@@ -2,6 +2,7 @@
 
 import functools
 import importlib.metadata
+import itertools
 import subprocess
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,6 +17,7 @@ from augury._errors import DataError
 from augury.bench.experiment import Experiment, Job
 from augury.bench.journal import RESTORE, read_lines
 from augury.bench.problem import Problem
+from augury.bench.statistics import best_so_far
 
 DIGITS = 8  # significant, of the values in a line of results
 STRETCHES = 20  # of a run, for each of which the seconds per suggestion and the memory are kept
@@ -44,7 +46,7 @@ def read_results(folder: Path, name: str) -> list[Record]:
 
 def check_records(path: Path, lines: Iterable[Record]) -> list[Record]:
     """The lines, each of which must be a line of results."""
-    checked = list(lines)
+    checked = list(map(_whole, lines))
     for number, line in enumerate(checked, start=1):
         wrong = [name for name, kind in FIELDS.items() if not _is(line.get(name), kind)]
         if not wrong:
@@ -59,6 +61,16 @@ def check_records(path: Path, lines: Iterable[Record]) -> list[Record]:
                 f"{', '.join(wrong)}. {RESTORE}"
             )
     return checked
+
+
+def _whole(line: Record) -> Record:
+    """A line that keeps the best so far alone has it for every evaluation again."""
+    if line.get("keep") != "best" or not isinstance(line.get("values"), list):
+        return line
+    try:
+        return line | {"values": [value for value, times in line["values"] for _ in range(times)]}
+    except (TypeError, ValueError):
+        return line | {"values": None}  # refused with the line's number
 
 
 def _is(value: Any, kind: Any) -> bool:
@@ -121,7 +133,12 @@ def make_record(job: Job, problem: Problem, lines: Sequence[Mapping[str, Any]], 
         "versions": {"augury": __version__} | versions((*PACKAGES, *problem.packages)),
         "commit": commit(),
     }
-    if problem.observe is not None:
+    if job.task.keep == "best":
+        best = best_so_far(np.array(values, dtype=np.float64), problem.direction)
+        record["keep"] = "best"
+        short = [None if np.isnan(value) else _short(float(value)) for value in best]
+        record["values"] = [[value, len(list(times))] for value, times in itertools.groupby(short)]
+    elif problem.observe is not None:
         record["observed"] = [_short(line["value"]) for line in evaluations]
     etas = [point["eta"] for point, _ in asked if "eta" in point]
     if etas:

@@ -100,9 +100,10 @@ class CandidateSet:
         if self.refine and anew and without:
             rate = 0.01 / np.asarray(self.box)[None]
             with computing():
-                _, row, value = adam(score, self.rows[i : i + 1], rate, rate, self.refine)
+                climbed = adam(score, self.rows[i : i + 1], rate, rate, self.refine)
+                _, row, value = (np.asarray(a) for a in climbed)
             if value[0] > scores[i]:
-                return Best(np.asarray(row[0]), None, float(value[0]), 1.0)
+                return Best(row[0], None, float(value[0]), 1.0)
         return self.point(i, float(scores[i]))
 
 

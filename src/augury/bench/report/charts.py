@@ -18,10 +18,12 @@ LOG_RANGE = 20.0  # largest over smallest value, from which on a logarithmic axi
 def problem_charts(shown: Sequence[Entry], measure: str) -> Iterator[Chart]:
     """The metric, the other regret, and seconds and memory against the number of evaluations."""
     known = all(measures.regrets(entry.runs) is not None for entry in shown)
-    wanted = [measure, *(m for m in (SIMPLE, CUMULATIVE) if known and m != measure)]
+    summed = known and all(entry.runs.all_values for entry in shown)
+    others = [SIMPLE] * known + [CUMULATIVE] * summed
+    wanted = [measure, *(m for m in others if m != measure)]
     if measure == BEST and known:
         wanted = [BEST, SIMPLE]
-    if known and any(entry.runs.task.batch > 1 for entry in shown):
+    if summed and any(entry.runs.task.batch > 1 for entry in shown):
         wanted.append(PER_ITERATION)
     for name in wanted:
         yield _measured(shown, name)

@@ -156,7 +156,7 @@ def _row(entry: Entry, measure: str, rank: float, baseline: Entry | None) -> Met
         seeds = sorted(set(runs.seeds) & set(baseline.runs.seeds))
         if seeds:
             efficiency = measures.log_efficiency(runs.only(seeds), baseline.runs.only(seeds))
-    batches = known and runs.task.batch > 1
+    batches = known and runs.task.batch > 1 and runs.all_values
     return MethodRow(
         name=entry.name,
         setting=entry.setting,

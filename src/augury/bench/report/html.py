@@ -7,6 +7,7 @@ from importlib.resources import files
 
 from augury.bench.report import claims, sentences, tables
 from augury.bench.report.model import Chart, ExperimentReport, ProblemReport, Table
+from augury.bench.report.overall import overall
 from augury.bench.report.rank_diagram import rank_diagram
 from augury.bench.report.svg import Style, draw, styles
 
@@ -36,6 +37,7 @@ def page(reports: Sequence[ExperimentReport]) -> str:
             "</header>",
             *_contents(reports),
             "<main>",
+            *_together(reports),
             *(part for report in reports for part in _experiment(report)),
             "</main>",
             f"<script>\n{script}</script>",
@@ -44,6 +46,22 @@ def page(reports: Sequence[ExperimentReport]) -> str:
             "",
         ]
     )
+
+
+def _together(reports: Sequence[ExperimentReport]) -> Iterator[str]:
+    together = overall(reports)
+    if together is None:
+        return
+    yield "<section>"
+    yield "<h2>All experiments together</h2>"
+    yield '<ul class="says">'
+    yield from (f"<li>{text(sentence)}</li>" for sentence in together.sentences)
+    yield "</ul>"
+    yield f'<div class="scroll" tabindex="0">{rank_diagram(together.ranks)}</div>'
+    note = f"{tables.rank_note(together.ranks)} Bars join methods that cannot be told apart."
+    yield f'<p class="note">{text(note)}</p>'
+    yield _table(together.table)
+    yield "</section>"
 
 
 def _contents(reports: Sequence[ExperimentReport]) -> Iterator[str]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from augury.bench.report import sentences, tables
 from augury.bench.report.model import ExperimentReport, ProblemReport, Table
+from augury.bench.report.overall import overall
 
 SPECIAL = re.compile(r"([\\*_<>\[\]#|])")
 
@@ -15,6 +16,11 @@ def page(reports: Sequence[ExperimentReport], curves: str = "") -> str:
     lines = ["# Augury: benchmark report", "", sentences.subtitle(reports)]
     if curves:
         lines += ["", f"The curves are in [{text(curves)}]({curves})."]
+    together = overall(reports)
+    if together is not None:
+        lines += ["", "## All experiments together", ""]
+        lines += [f"- {text(sentence)}" for sentence in together.sentences]
+        lines += ["", *_table(tables.ranks(together.ranks)), "", *_table(together.table)]
     for report in reports:
         lines += ["", *_experiment(report)]
     return "\n".join(lines) + "\n"

@@ -2,7 +2,8 @@
 
 `[published]` of an experiment has, for the experiment or below the name of a problem, a table for each
 method with `mean` and `deviation`, times an optional `unit`: at the end of the run, or lists with
-`iterations`. `observed = true` says that the paper's are best observed, not noise-free, values.
+`iterations`. `runs` says of how many runs they are, if the experiment has another number.
+`observed = true` says that the paper's are best observed, not noise-free, values.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +22,14 @@ from augury.bench.report.runs import Array, Runs
 from augury.bench.statistics import Summary
 
 TESTS = ("ks_p_values", "t_test")
-WHOLE = {"unit", "iterations", "quantity", "reevaluated", "observed"}  # keys of no method or problem
+WHOLE = {
+    "unit",
+    "iterations",
+    "quantity",
+    "reevaluated",
+    "observed",
+    "runs",
+}  # keys of no method or problem
 
 
 def published_numbers(
@@ -40,7 +48,7 @@ def published_numbers(
         settings = {**table, **numbers}
         for iteration, mean, deviation in _points(settings, float(table.get("unit", 1.0))):
             ours = None if entry is None else _ours(entry.runs, experiment.metric, settings, iteration)
-            error = deviation / np.sqrt(whole.repeats)
+            error = deviation / np.sqrt(table.get("runs", whole.repeats))
             what = "at the end" if iteration is None else f"after {iteration} iterations"
             comparable = as_long or iteration is not None
             agreement = _agreement(ours, mean, error) if comparable else "not compared"

@@ -31,6 +31,11 @@ class Runs:
     exact: bool
     records: tuple[Record, ...]
 
+    @property
+    def all_values(self) -> bool:
+        """Whether the values are those of all evaluations, not the best so far."""
+        return all(record.get("keep", "values") == "values" for record in self.records)
+
     def only(self, seeds: Sequence[int]) -> "Runs":
         """The runs of these seeds."""
         rows = [self.seeds.index(seed) for seed in seeds]

@@ -1,0 +1,86 @@
+"""What several experiments of one problem each say together, as the columns of a paper's tables do."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from augury.bench.report import comparing, sentences
+from augury.bench.report.model import ExperimentReport, MethodRow, Published, Table
+from augury.bench.report.numbers import NONE, mean_error, with_error
+from augury.bench.statistics import Ranks
+
+
+@dataclass(frozen=True)
+class Overall:
+    """Mean ranks over the experiments, and their results in one table, beside the paper's numbers."""
+
+    ranks: Ranks
+    sentences: tuple[str, ...]
+    table: Table
+
+
+def overall(reports: Sequence[ExperimentReport]) -> Overall | None:
+    """None unless all experiments have one problem, and two methods in common."""
+    if len(reports) < 2 or any(len(report.problems) != 1 for report in reports):
+        return None
+    ranks = comparing.ranks_over_problems([_scores(report) for report in reports])
+    if ranks is None:
+        return None
+    measures = {report.problems[0].measure for report in reports}
+    said = [sentences.ranking(ranks, measures.pop() if len(measures) == 1 else "metric")]
+    said += [_reached(reports, name) for name in ranks.mean if name in {r.paper for r in reports}]
+    ordered = sorted(ranks.mean, key=lambda name: ranks.mean[name])
+    return Overall(ranks, tuple(text for text in said if text), _table(reports, ordered))
+
+
+def _scores(report: ExperimentReport) -> dict[str, float]:
+    """Mean metrics, lower better; methods with few runs are not compared."""
+    problem = report.problems[0]
+    sign = 1.0 if problem.lower else -1.0
+    most = max(row.repeats for row in problem.rows)
+    return {row.name: sign * row.final.mean for row in problem.rows if 2 * row.repeats >= most}
+
+
+def _ends(report: ExperimentReport) -> dict[str, Published]:
+    return {item.method: item for item in report.published if item.what == "at the end"}
+
+
+def _reached(reports: Sequence[ExperimentReport], name: str) -> str | None:
+    """In how many experiments the paper's own method does as well as it prints."""
+    found = [(report, _ends(report)[name]) for report in reports if name in _ends(report)]
+    found = [(r, item) for r, item in found if item.ours is not None and not math.isnan(item.paper_error)]
+    if not found:
+        return None
+
+    def well(report: ExperimentReport, item: Published) -> bool:
+        assert item.ours is not None
+        sign = 1.0 if report.problems[0].lower else -1.0
+        return sign * item.ours.mean <= sign * item.paper + item.paper_error
+
+    missed = [report.problems[0].label for report, item in found if not well(report, item)]
+    text = (
+        f"`{name}`'s mean is at or below the paper's plus one standard error of the paper's "
+        f"in {len(found) - len(missed)} of {len(found)} experiments"
+    )
+    return f"{text}; not in {', '.join(missed)}." if missed else f"{text}."
+
+
+def _table(reports: Sequence[ExperimentReport], names: Sequence[str]) -> Table:
+    rows, best = [], set()
+    for i, report in enumerate(reports):
+        problem = report.problems[0]
+        own = {row.name: row for row in problem.rows}
+        ends = _ends(report)
+        rows.append((problem.label, *(_cell(own[name], ends.get(name)) for name in names)))
+        means = [own[name].final.mean for name in names]
+        top = min(means) if problem.lower else max(means)
+        best |= {(i, j + 1) for j, mean in enumerate(means) if mean == top}
+    columns = ("problem", *(f"`{name}`" for name in names))
+    paper = any(_ends(report) for report in reports)
+    note = "Mean ± standard error" + ("; in brackets what the paper prints." if paper else ".")
+    return Table(columns, tuple(rows), "All experiments", frozenset(best), note)
+
+
+def _cell(row: MethodRow, item: Published | None) -> str:
+    ours = mean_error(row.final) if row.repeats else NONE
+    return ours if item is None else f"{ours} [{with_error(item.paper, item.paper_error)}]"
