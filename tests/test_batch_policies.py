@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from augury import AuguryError
+from augury import AuguryError, Int, Optimizer, Space
 from augury.core.keys import fold, generator
 from augury.maximizers import Best, Exhaustive
 from augury.maximizers.scoring import values
@@ -359,3 +359,29 @@ def test_a_dpp_ts_batch_tells_more_than_one_of_thompson_sampling(posterior):
 def test_wrong_settings_are_refused_at_once(build):
     with pytest.raises(AuguryError, match=r"; got .*\. [A-Z]"):
         build()
+
+
+# ------------------------------------------------------- pending points, told in any order
+
+BATCHES = ("ts-rsr", "bucb", "ucb-pe", "qei", "gp-ei", "gp-ts", "sp", "dpp-ts")
+CELLS = Space(i=Int(0, 8), j=Int(0, 7))
+
+
+@pytest.mark.parametrize("name", BATCHES)
+def test_half_of_a_batch_is_told_in_any_order_and_nothing_counts_twice(name):
+    opt = Optimizer(CELLS, name, "maximize", seed=3, initial=4)
+    rng, waiting = np.random.default_rng(0), []
+    opt.tell({"i": 8, "j": 0}, -30.0)  # never asked: a warm start
+    for number in range(6):
+        waiting += opt.ask(4)
+        rng.shuffle(waiting)
+        for trial in [waiting.pop() for _ in range(2 + number % 3)]:
+            far = (trial.params["i"] - 5) ** 2 + (trial.params["j"] - 2) ** 2
+            opt.tell(trial, -float(far), failed=trial.number % 7 == 3)
+            opt.tell(trial, -float(far), failed=trial.number % 7 == 3)  # once more says nothing new
+    cells = [tuple(trial.params.values()) for trial in opt.trials]
+    assert len(set(cells)) == len(cells) == 25
+    assert len(opt._history.order) == 25 - len(waiting)
+    assert opt._model.fitted().posterior.observations == 25 - len(waiting)
+    again = Optimizer.from_json(opt.to_json())
+    assert [t.params for t in again.ask(3)] == [t.params for t in opt.ask(3)]

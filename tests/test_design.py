@@ -85,7 +85,7 @@ def test_uncertainty_sampling_ends_by_the_information_in_a_batch_or_by_its_numbe
 
 
 def test_a_batch_narrows_the_posterior_within_the_bound_of_lemma_b2():
-    surrogate = GaussianProcess(lengthscale=0.4, variance=1.0, noise=0.5, standardize=False)
+    surrogate = GaussianProcess(lengthscale=0.4, variance=1.0, noise=4.0, standardize=False)
     for policy, rule in (("ts-rsr", "Bγ_T/T"), ("thompson", "(B−1)γ_T/T")):
         algorithm = Algorithm(surrogate, policy, RandomGrid(size=64))
         opt = Optimizer(BOX, algorithm, seed=0, initial=("uncertainty", 60))

@@ -235,8 +235,11 @@ def test_no_point_of_a_finite_space_is_asked_twice(name):
     for _ in range(6):
         run(opt, 3)
     assert len({tuple(trial.params.values()) for trial in opt.trials}) == 19
-    last = opt.ask(5)
+    assert opt.left == 1
+    with pytest.warns(UserWarning, match="5 points were asked for, and 1 is left in the space"):
+        last = opt.ask(5)
     assert len(last) == 1
+    assert opt.left == 0
     with pytest.raises(SpaceExhausted, match=r"all 20 have been asked.*duplicates=\"allow\""):
         opt.ask()
     with pytest.raises(SpaceExhausted):
@@ -247,12 +250,13 @@ def test_no_point_of_a_finite_space_is_asked_twice(name):
     assert opt.ask().params == {"i": 1, "j": 1}
 
 
-@pytest.mark.parametrize("name", ["gp-ei", "gp-ts"])
+@pytest.mark.parametrize("name", ["gp-ei", "gp-ts", "ts-rsr", "qei", "ucb-pe", "sp"])
 def test_the_points_of_a_batch_are_different(name):
     together, single = (Optimizer(LATTICE, name, "maximize", seed=0, initial=4) for _ in range(2))
     run(together, 5)
     run(single, 5)
-    batch = [trial.params for trial in together.ask(30)]
+    with pytest.warns(UserWarning, match="30 points were asked for, and 15 are left"):
+        batch = [trial.params for trial in together.ask(30)]
     assert len({tuple(params.values()) for params in batch}) == len(batch) == 15
     assert batch[:8] == [single.ask().params for _ in range(8)]
 

@@ -19,6 +19,13 @@ def test_the_readme_code_runs_and_prints_what_it_says(capsys):
     assert len(names["result"].trials) == 10
 
 
+def test_the_code_of_the_page_on_batches_runs():
+    (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "batches.md").read_text(), re.DOTALL)
+    names: dict = {}
+    exec(block, names)
+    assert len(names["opt"].trials) == 11
+
+
 def test_the_first_example_has_at_most_eight_lines_of_code():
     first = re.search(r"```python\n(.*?)```", README, re.DOTALL).group(1)
     assert len([line for line in first.splitlines() if line.strip()]) <= 8

@@ -120,9 +120,11 @@ class Model:
         def maximize(
             score: Score, *, key: KeyArray, without: Sequence[Chosen] = (), anew: bool = True
         ) -> Best:
-            anew = anew and self.duplicates == "avoid"
+            judged, anew = anew, anew and self.duplicates == "avoid"
             taken = taken_with(without) if anew else frozenset()
-            best = maximizer(score, self.space, t=t, key=key, near=near, exclude=taken, gradient=climbs)
+            best = maximizer(
+                score, self.space, t=t, key=key, near=near, exclude=taken, gradient=climbs, judged=judged
+            )
             if not np.isfinite(best.value):
                 found = any_allowed(Zero(), self.space, generator(fold(key, 4)), taken)
                 return Best(found.x, found.index, best.value, 0.0, {"fallback": NO_SCORE})

@@ -108,7 +108,8 @@ class Optimizer:
         """The next point to evaluate, or a list of n.
 
         Asking again before telling is normal: the points being evaluated are taken into account. A
-        finite space that runs out gives a shorter list, and SpaceExhausted when nothing is left.
+        finite space that runs out gives a shorter list, with a warning, and SpaceExhausted when nothing
+        is left.
         """
         count = check_count("n", n)
         with self._lock:
@@ -129,6 +130,9 @@ class Optimizer:
                     self._history.forget(known)
                     self._queue = queue
                     raise
+        if len(asked) < n:
+            left = f"{len(asked)} {'is' if len(asked) == 1 else 'are'} left in the space"
+            warnings.warn(f"{n} points were asked for, and {left}: here they are.", stacklevel=3)
         return asked
 
     def _next(self, wanted: int, *, batch: int) -> list[Trial]:
@@ -312,6 +316,11 @@ class Optimizer:
     def trials(self) -> tuple[Trial, ...]:
         """All trials by number."""
         return tuple(self._history.trials)
+
+    @property
+    def left(self) -> float:
+        """How many points can still be asked for; ∞ unless the space is finite and duplicates avoided."""
+        return self.space.size - len(self._exclude()) if self.duplicates == "avoid" else np.inf
 
     @property
     def best(self) -> Trial:

@@ -152,7 +152,7 @@ def _run(
                     reason = f"max_seconds={max_seconds} have passed"
                     break
                 asked_at = time.monotonic()
-                trials = optimizer.ask(min(size, budget - done))
+                trials = optimizer.ask(int(min(size, budget - done, max(1, optimizer.left))))
                 per_trial = (time.monotonic() - asked_at) / len(trials)
                 stop = None
                 for trial in trials:

@@ -28,7 +28,7 @@ class Best:
     """The point a maximizer chose.
 
     `index` is its number in a finite space, else None. `eta` is the accuracy of the maximization,
-    (α(x) − α_0) / (α* − α_0), estimated as :mod:`augury.maximizers.accuracy` says.
+    (α(x) − α_0) / (α* − α_0), estimated as :mod:`augury.maximizers.accuracy` says, or NaN.
     """
 
     x: Float[np.ndarray, " D"]
@@ -75,10 +75,12 @@ class Maximizer(ABC):
         near: Rows | None = None,
         exclude: Collection[int] = frozenset(),
         gradient: bool = True,
+        judged: bool = True,
     ) -> Best:
         """Maximize `score` over `space` at step `t`, which starts at 1.
 
         `gradient` says whether the score has one; without, its accuracy is estimated by local search.
+        If it is not to be `judged`, the accuracy is NaN.
         """
         near = np.empty((0, space.dim)) if near is None else near
         reason = self.fits(space)
@@ -88,8 +90,8 @@ class Maximizer(ABC):
             started = time.perf_counter()
             found = self.search(score, space, t=t, key=fold(key, 0), near=near, exclude=exclude)
             searched = time.perf_counter()
-            accuracy = Estimate(1.0, False)
-            if not self.exact:
+            accuracy = Estimate(1.0 if self.exact else np.nan, False)
+            if judged and not self.exact:
                 accuracy = estimate(
                     score,
                     space,

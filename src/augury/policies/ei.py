@@ -104,7 +104,8 @@ class EI:
     ) -> Picks:
         """One point per key, each conditioned on those before it."""
         best = posterior.incumbent() if incumbent is None else incumbent
-        best = max([best, *np.asarray(posterior.mean(pending)).tolist()]) if len(pending) else best
+        # one at a time, as below: then four points together are the same bits as one by one
+        best = max([best, *(float(posterior.mean(x)) for x in pending)])
         belief = posterior.condition(pending)
         points: list[Chosen] = []
         info: list[dict[str, float]] = []
