@@ -61,7 +61,7 @@ class Grid:
 def choose(policy, posterior, *, t=1, count=1, pending=(), key=KEY, number=0, taken=()):
     """The grid indices that a policy picks for trials from `number` on, and its own words about them."""
 
-    def maximize(score, *, key, without=(), anew=True):
+    def maximize(score, *, key, without=(), anew=True, judged=True):
         out = {*taken, *(point.index for point in without)} if anew else set()
         return Exhaustive()(score, POOL, t=t, key=key, exclude=out)
 

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from augury import AuguryError, Int, Optimizer, Space
+from augury import Algorithm, AuguryError, Int, Optimizer, Space
 from augury.core.keys import fold, generator
 from augury.maximizers import Best, Exhaustive
 from augury.maximizers.scoring import values
 from augury.policies import EI, QEI, TSRSR, UCB, UCBPE, Desautels, DPPThompson, StochasticPolicy, Thompson
+from augury.surrogates import NeuralTangent, NTKProcess
 from augury.surrogates.base import Draw, Path
 from known_line import (
     GRID,
@@ -104,7 +105,7 @@ def test_ts_rsr_without_a_draw_above_the_mean_exploits_and_says_so(posterior, mo
 def test_ts_rsr_raises_f_star_when_its_search_finds_a_larger_mean(posterior):
     """The maximizer of the mean and of draws looks at a part of the grid only."""
 
-    def maximize(score, *, key, without=(), anew=True):
+    def maximize(score, *, key, without=(), anew=True, judged=True):
         hidden = set(range(20, 45)) if not anew else set()  # where the mean is largest
         return Exhaustive()(score, POOL, t=1, key=key, exclude=hidden)
 
@@ -286,7 +287,7 @@ class Three:
 
 
 def three_points(count, pending, swaps, weight, seed):
-    def maximize(score, *, key, without=(), anew=True):
+    def maximize(score, *, key, without=(), anew=True, judged=True):
         i = int(generator(key).choice(3, p=P3))
         return Best(np.array([float(i)]), i, 0.0, 1.0)
 
@@ -385,3 +386,28 @@ def test_half_of_a_batch_is_told_in_any_order_and_nothing_counts_twice(name):
     assert opt._model.fitted().posterior.observations == 25 - len(waiting)
     again = Optimizer.from_json(opt.to_json())
     assert [t.params for t in again.ask(3)] == [t.params for t in opt.ask(3)]
+
+
+def test_what_the_model_says_is_in_the_users_direction():
+    low, high = (Optimizer(CELLS, "ts-rsr", d, seed=3, initial=6) for d in ("minimize", "maximize"))
+    for opt, sign in ((low, 1.0), (high, -1.0)):
+        for trial in opt.ask(6):
+            far = (trial.params["i"] - 5) ** 2 + (trial.params["j"] - 2) ** 2
+            opt.tell(trial, sign * (10.0 + far))
+    below, above = low.ask(3), high.ask(3)
+    assert [t.params for t in below] == [t.params for t in above]
+    for a, b in zip(below, above, strict=True):
+        assert a.info["f_star"] < a.info["best_mean"] < 60.0
+        assert b.info["f_star"] == pytest.approx(-a.info["f_star"])
+        assert b.info["best_mean"] == pytest.approx(-a.info["best_mean"])
+
+
+def test_neural_bo_has_what_ts_rsr_needs():
+    """Its mean, with the variance of tangent features."""
+    surrogate = NeuralTangent(NTKProcess(depth=1), width=16)
+    opt = Optimizer(CELLS, Algorithm(surrogate, TSRSR()), seed=0, initial=6)
+    for trial in opt.ask(6):
+        opt.tell(trial, float(trial.params["i"]))
+    batch = opt.ask(4)
+    assert len({tuple(trial.params.values()) for trial in batch}) == 4
+    assert all(trial.info["f_star"] < trial.info["best_mean"] for trial in batch)

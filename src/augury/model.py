@@ -23,6 +23,7 @@ from augury.trial import Origin
 Duplicates = Literal["avoid", "allow"]
 
 BEST_POINTS = 4  # maximizers also look around so many of the best points
+VALUES = ("incumbent", "f_star", "best_mean")  # what policies tell in units of the values
 NARROWING_POINTS = 512  # at which a batch's narrowing of the posterior is looked at
 SAME = 1e-5  # rows of the unit cube that are nowhere further apart are one point
 
@@ -118,9 +119,14 @@ class Model:
             return sample(self.space, n, generator(key), taken_with(without))
 
         def maximize(
-            score: Score, *, key: KeyArray, without: Sequence[Chosen] = (), anew: bool = True
+            score: Score,
+            *,
+            key: KeyArray,
+            without: Sequence[Chosen] = (),
+            anew: bool = True,
+            judged: bool = True,
         ) -> Best:
-            judged, anew = anew, anew and self.duplicates == "avoid"
+            anew = anew and self.duplicates == "avoid"
             taken = taken_with(without) if anew else frozenset()
             best = maximizer(
                 score, self.space, t=t, key=key, near=near, exclude=taken, gradient=climbs, judged=judged
@@ -216,7 +222,7 @@ class Model:
             **{why: point.info[why] for why in ("explored", "fallback") if why in point.info},
             "status": str(fit.status),
             "fit": dict(fit.info),
-            **extra,
+            **{name: self._history.sign * x if name in VALUES else x for name, x in extra.items()},
         }
 
     def _params(self, point: Chosen) -> Mapping[str, Any]:

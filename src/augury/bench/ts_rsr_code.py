@@ -89,7 +89,13 @@ class CandidateSet:
         return Best(self.rows[i], None, value, 1.0)
 
     def maximize(
-        self, score: Score, *, key: KeyArray, without: Sequence[Chosen] = (), anew: bool = True
+        self,
+        score: Score,
+        *,
+        key: KeyArray,
+        without: Sequence[Chosen] = (),
+        anew: bool = True,
+        judged: bool = True,
     ) -> Best:
         """The best of the set; after the first point of a batch, a short ascent from there."""
         drawn = score.path if isinstance(score, PathScore) else None

@@ -40,9 +40,19 @@ class Maximize(Protocol):
     """Maximize a score over the space, without the points already chosen."""
 
     def __call__(
-        self, score: Score, *, key: KeyArray, without: Sequence[Chosen] = (), anew: bool = True
+        self,
+        score: Score,
+        *,
+        key: KeyArray,
+        without: Sequence[Chosen] = (),
+        anew: bool = True,
+        judged: bool = True,
     ) -> Chosen:
-        """The point found; if it need not be `anew`, points asked for before are looked at too."""
+        """The point found.
+
+        If it need not be `anew`, points asked for before are looked at too. If it is not to be `judged`,
+        because it will not be suggested, how accurate the search was is not estimated.
+        """
 
 
 class Drawn(Protocol):

@@ -108,7 +108,7 @@ class TSRSR:
     ) -> Picks:
         """One point per key, each conditioned on those before it."""
         belief = posterior.condition(pending)
-        highest = maximize(MeanScore(posterior), key=fold(keys[0], 3), anew=False)
+        highest = maximize(MeanScore(posterior), key=fold(keys[0], 3), anew=False, judged=False)
         ceiling = Ceiling.at(posterior, highest.x)
         draws = posterior.draws(keys=[fold(key, 0) for key in keys])
         points: list[Chosen] = []
@@ -127,7 +127,7 @@ class TSRSR:
                 point = _least_ratio(belief, star, ceiling, maximize, fold(key, 2), points)
             points.append(point)
             kind = DRAWN if star > ceiling.smallest else SMALLEST
-            said = {"f_star": star, "f_star_is": kind, "largest_mean": ceiling.mean, "redraws": number}
+            said = {"f_star": star, "f_star_is": kind, "best_mean": ceiling.mean, "redraws": number}
             info.append({**draw.info, **said})
         return Picks(points, info)
 
@@ -143,7 +143,7 @@ class TSRSR:
         """The first maximum of a draw that is above the ceiling, and how many draws were replaced."""
         while True:
             if path is not None:
-                found = maximize(PathScore(path), key=fold(key, 1, number), anew=False)
+                found = maximize(PathScore(path), key=fold(key, 1, number), anew=False, judged=False)
                 star = max(found.value, float(path(ceiling.x)))
                 if star > ceiling.smallest:
                     return star, number

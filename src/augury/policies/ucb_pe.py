@@ -101,15 +101,18 @@ class UCBPE:
             if points:
                 belief = belief.condition(points[-1].x)
                 waiting = np.concatenate([waiting, points[-1].x[None]])
-            point = maximize(bound, key=fold(key, 0), without=points)
-            explores = len(waiting) > 0 and _evaluated(point, bound, belief, waiting)
+            explores = False
+            if len(waiting):
+                top = maximize(bound, key=fold(key, 0), without=points, judged=False)
+                explores = _evaluated(top, bound, belief, waiting)
             if explores:
                 if self.region and floor == -np.inf:
                     lower = LCBScore(posterior, np.asarray(beta))
-                    floor = maximize(lower, key=fold(key, 1), anew=False).value
+                    floor = maximize(lower, key=fold(key, 1), anew=False, judged=False).value
                 score = ExplorationScore(belief, posterior, np.asarray(beta), np.asarray(floor))
-                point = maximize(score, key=fold(key, 2), without=points)
-            points.append(point)
+                points.append(maximize(score, key=fold(key, 2), without=points))
+            else:
+                points.append(maximize(bound, key=fold(key, 0), without=points))
             info.append({"beta": beta, "explores": explores})
         return Picks(points, info)
 
