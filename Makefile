@@ -6,7 +6,7 @@ BAYESOPT := .venv-bayesopt
 HEBO := .venv-hebo
 BIN := $(VENV)/bin
 
-.PHONY: demo test chromium lint format wheel bench bench-grid bench-quick peers lock clean
+.PHONY: demo test chromium lint format wheel bench bench-grid bench-quick bench-batches peers lock clean
 
 demo: $(VENV)/.run
 	$(BIN)/augury demo
@@ -63,6 +63,15 @@ bench-quick: $(VENV)/.dev
 	  $(BIN)/augury bench run $$names --quick; \
 	  $(BIN)/augury bench report $$names --quick --out docs/reports/$$paper; \
 	done
+
+# Tables 1 to 4 of TS-RSR, as its code has them and as the paper states them, and with learnt hyper-parameters;
+# many hours, and it continues where it was stopped.
+bench-batches: $(VENV)/.dev
+	for setting in code paper; do \
+	  names=$$(ls experiments | sed -n "s/^\(ts-rsr-table.*-$$setting\)\.toml$$/\1/p"); \
+	  $(BIN)/augury bench run $$names && $(BIN)/augury bench report $$names --out docs/reports/ts-rsr-$$setting; \
+	done
+	$(BIN)/augury bench run ts-rsr-learnt && $(BIN)/augury bench report ts-rsr-learnt --out docs/reports/ts-rsr-learnt
 
 # The peers need three environments, because their packages want different versions of each other.
 # Torch must come first and alone: any other way pulls gigabytes of packages for accelerators. The
