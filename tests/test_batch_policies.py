@@ -349,6 +349,7 @@ def test_a_dpp_ts_batch_tells_more_than_one_of_thompson_sampling(posterior):
         lambda: UCBPE(beta=-1.0),
         lambda: UCBPE(region=1),
         lambda: QEI(fantasies=0),
+        lambda: QEI(fantasies=100),
         lambda: StochasticPolicy("ucb"),
         lambda: StochasticPolicy(beta=-1.0),
         lambda: StochasticPolicy(points=0),

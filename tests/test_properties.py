@@ -2,6 +2,7 @@
 
 import json
 import math
+import warnings
 
 import hypothesis.strategies as st
 import numpy as np
@@ -17,6 +18,16 @@ FINITE = Space(i=Int(0, 3), c=Choice(["a", "b", None], ordered=True))
 MIXED = Space(x=Float(1e-3, 1.0, log=True), c=Choice([True, 1, "1"], ordered=True), n=Int(7, 7))
 VALUES = st.floats(allow_nan=True, allow_infinity=True)
 SEEDS = st.integers(0, 2**63 - 1)
+
+
+def ask(opt, count):
+    """So many points, or fewer with one warning."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        trials = opt.ask(count)
+    short = [f"{count} points were asked for, and" in str(warning.message) for warning in said]
+    assert short == [True] * (len(trials) < count)
+    return trials
 
 
 class Session(RuleBasedStateMachine):
@@ -70,7 +81,7 @@ class Session(RuleBasedStateMachine):
     def ask(self, count):
         before = self.room()
         try:
-            trials = self.opt.ask(count)
+            trials = ask(self.opt, count)
         except SpaceExhausted:
             assert not self.queue
             assert before == 0
@@ -126,12 +137,12 @@ class Session(RuleBasedStateMachine):
         assert restored.to_json() == text
         json.loads(text, parse_constant=lambda constant: pytest.fail(f"{constant} is no JSON"))
         try:
-            asked = self.opt.ask(2)
+            asked = ask(self.opt, 2)
         except SpaceExhausted:
             with pytest.raises(SpaceExhausted):
-                restored.ask(2)
+                ask(restored, 2)
         else:
-            assert [t.params for t in restored.ask(2)] == [t.params for t in asked]
+            assert [t.params for t in ask(restored, 2)] == [t.params for t in asked]
             self.opt = restored
             self.check_asked(restored.trials[-len(asked) :], 2)
         self.opt = restored

@@ -18,6 +18,7 @@ from jaxtyping import Float
 
 from augury._checks import check_count, check_real
 from augury._errors import UnsupportedError
+from augury.core.data import bucket, pad
 from augury.core.keys import KeyArray, fold, generator
 from augury.policies.base import Candidates, Chosen, Maximize, Picks
 from augury.policies.thompson import PathScore
@@ -89,6 +90,7 @@ class DPPThompson:
     def _log_det(self, posterior: Posterior, pending: np.ndarray, points: Sequence[Chosen]) -> float:
         """log det(I + λ σ⁻² K) of pending points and batch."""
         rows = np.concatenate([pending, *(point.x[None] for point in points)])
-        K = np.asarray(posterior.joint(rows)[1])
+        padded = pad(rows, bucket(len(rows)))  # compiled once for many sizes
+        K = np.asarray(posterior.joint(padded)[1])[: len(rows), : len(rows)]
         noise = max(posterior.noise_std**2, SMALLEST_NOISE * float(np.diagonal(K).max()))
         return float(np.linalg.slogdet(np.eye(len(K)) + self.weight / noise * K)[1])

@@ -23,6 +23,7 @@ from jaxtyping import Bool, Float
 from scipy.stats import norm, qmc
 
 from augury._checks import need_count
+from augury._errors import UnsupportedError
 from augury._types import Array
 from augury.core.data import bucket, pad
 from augury.core.keys import KeyArray, fold, generator
@@ -75,6 +76,10 @@ class QEI:
 
     def __post_init__(self) -> None:
         need_count("fantasies", self.fantasies)
+        if self.fantasies & (self.fantasies - 1):
+            raise UnsupportedError(
+                f"fantasies must be a power of two; got {self.fantasies}. Use 64, 128 or 256."
+            )
 
     @property
     def requires(self) -> frozenset[Capability]:

@@ -58,7 +58,7 @@ class ExplorationScore(Score):
 class UCBPE:
     """One point by its upper confidence bound, the others where the relevant region is least known.
 
-    Pending points: while one of them is the point of largest bound, or leaves less than half of the
+    Pending points: while one of them is the point of largest bound, or they leave less than half of the
     uncertainty there, the next point explores, given all of them.
 
     Args:
