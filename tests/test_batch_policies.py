@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from augury import Algorithm, AuguryError, Int, Optimizer, Space
+from augury import Algorithm, AuguryError, Float, Int, Optimizer, Space
 from augury.core.keys import fold, generator
 from augury.maximizers import Best, Exhaustive
 from augury.maximizers.scoring import values
@@ -412,3 +412,19 @@ def test_neural_bo_has_what_ts_rsr_needs():
     batch = opt.ask(4)
     assert len({tuple(trial.params.values()) for trial in batch}) == 4
     assert all(trial.info["f_star"] < trial.info["best_mean"] for trial in batch)
+
+
+def test_ucb_pe_on_a_box_takes_one_point_by_its_bound_and_explores_with_the_others():
+    box = Space(x=Float(0.0, 1.0), y=Float(0.0, 1.0))
+
+    def batch(policy):
+        opt = Optimizer(box, Algorithm("gp", policy), "maximize", seed=0, initial=6)
+        for trial in opt.ask(6):
+            opt.tell(trial, 1000.0 - 100.0 * (trial.params["x"] - 0.4) ** 2 - trial.params["y"])
+        return opt.ask(4)
+
+    first, *others = batch(UCBPE(2.0))
+    assert [first.info["explores"], *(trial.info["explores"] for trial in others)] == [False, *[True] * 3]
+    best = batch(UCB(2.0))[0]
+    assert first.params == pytest.approx(best.params, abs=1e-3)
+    assert first.info["score"] == pytest.approx(best.info["score"], rel=1e-6)

@@ -103,7 +103,9 @@ class UCBPE:
                 waiting = np.concatenate([waiting, points[-1].x[None]])
             explores = False
             if len(waiting):
-                top = maximize(bound, key=fold(key, 0), without=points, judged=False)
+                top = maximize(bound, key=fold(key, 0), anew=False, judged=False)
+                if top.index is not None:  # a finite space, where the top may be known already
+                    top = maximize(bound, key=fold(key, 0), without=points, judged=False)
                 explores = _evaluated(top, bound, belief, waiting)
             if explores:
                 if self.region and floor == -np.inf:
