@@ -414,13 +414,14 @@ def test_neural_bo_has_what_ts_rsr_needs():
     assert all(trial.info["f_star"] < trial.info["best_mean"] for trial in batch)
 
 
-def test_ucb_pe_on_a_box_takes_one_point_by_its_bound_and_explores_with_the_others():
+@pytest.mark.parametrize("level", [1000.0, -1000.0])
+def test_ucb_pe_on_a_box_takes_one_point_by_its_bound_and_explores_with_the_others(level):
     box = Space(x=Float(0.0, 1.0), y=Float(0.0, 1.0))
 
     def batch(policy):
         opt = Optimizer(box, Algorithm("gp", policy), "maximize", seed=0, initial=6)
         for trial in opt.ask(6):
-            opt.tell(trial, 1000.0 - 100.0 * (trial.params["x"] - 0.4) ** 2 - trial.params["y"])
+            opt.tell(trial, level - 100.0 * (trial.params["x"] - 0.4) ** 2 - trial.params["y"])
         return opt.ask(4)
 
     first, *others = batch(UCBPE(2.0))

@@ -57,7 +57,7 @@ def test_a_batch_is_chosen_from_one_set_of_candidates():
     points = choose(policy, posterior, 4).points
     assert {point.x[0] for point in points} <= set(GRID[::4])
     assert len({point.x[0] for point in points}) == 4
-    refined = choose(OnCandidates(TSRSR(), 26, False, 10, (1.0, 1.0)), posterior, 4).points
+    refined = choose(OnCandidates(TSRSR(), 26, False, 10, box=(1.0, 1.0)), posterior, 4).points
     assert refined[0].x[0] in set(GRID[::4])
     assert any(point.x[0] not in set(GRID) for point in refined[1:])
 
@@ -136,7 +136,7 @@ def test_beta_counts_batches():
 def test_a_paper_setting_drives_an_optimizer():
     space = Space(x=Float(0.0, 1.0), y=Float(0.0, 1.0))
     surrogate = RedrawnNoise(GaussianProcess(lengthscale=0.2, variance=0.7, noise=1e-6, relative=True))
-    algorithm = Algorithm(surrogate, OnCandidates(TSRSR(), 64, True, 10, (1.0, 1.0)))
+    algorithm = Algorithm(surrogate, OnCandidates(TSRSR(), 64, True, 10, box=(1.0, 1.0)))
     opt = Optimizer(space, algorithm, seed=0, initial=5)
     for _ in range(4):
         for trial in opt.ask(3):

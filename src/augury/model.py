@@ -48,6 +48,26 @@ class Sample:
         return Best(self.rows[i], None if self.indices is None else int(self.indices[i]), value, 1.0)
 
 
+class Given:
+    """The posterior given that pending points and those of a batch will be observed.
+
+    A batch grows point by point: what is known of its earlier points is used again.
+    """
+
+    def __init__(self, posterior: Posterior, pending: np.ndarray) -> None:
+        self._posterior, self._pending = posterior, pending
+        self._rows, self._belief = pending[:0], posterior
+
+    def __call__(self, points: Sequence[Chosen]) -> Posterior:
+        """After the pending points, given these of the batch."""
+        rows = np.concatenate([self._pending, *(point.x[None] for point in points)])
+        if not np.array_equal(rows[: len(self._rows)], self._rows):
+            self._rows, self._belief = rows[:0], self._posterior
+        self._belief = self._belief.condition(rows[len(self._rows) :])
+        self._rows = rows
+        return self._belief
+
+
 class Model:
     """Surrogate, policy and maximizer at work on a history.
 
@@ -137,10 +157,10 @@ class Model:
             known = np.concatenate([self._history.asked, *(p.x[None] for p in without)])
             if not anew or best.index is not None or not _among(best.x, known):
                 return best
-            waiting = np.concatenate([self._history.pending, *(p.x[None] for p in without)])
-            return self._explore(fit, maximizer, waiting, known, key=key, t=t)
+            return self._explore(given, without, maximizer, known, key=key, t=t)
 
         t = 1 + self._history.count(Origin.MODEL, finished=True)
+        given = Given(fit.posterior, self._history.pending)
         near = self._history.top(BEST_POINTS)
         picks = policy.choose(
             fit.posterior,
@@ -178,22 +198,22 @@ class Model:
 
     def _explore(
         self,
-        fit: Fit,
+        given: "Given",
+        without: Sequence[Chosen],
         maximizer: Maximizer,
-        waiting: np.ndarray,
         known: np.ndarray,
         *,
         key: KeyArray,
         t: int,
     ) -> Best:
-        """Where the model knows least, instead of a point that is known already.
+        """Where the model will know least, instead of a point that is known already.
 
         A score may be largest at the best point so far, if that lies in a corner. To evaluate it again
         would tell nothing, and so on for ever.
         """
         why = {"explored": "the score is largest at a point already asked for"}
         if {Capability.VAR, Capability.CONDITION} <= self.capabilities:
-            uncertainty = Uncertainty(fit.posterior.condition(waiting))
+            uncertainty = Uncertainty(given(without))
             climbs = Capability.GRADIENT in self.capabilities
             best = maximizer(uncertainty, self.space, t=t, key=fold(key, 2), gradient=climbs)
             if np.isfinite(best.value) and not _among(best.x, known):

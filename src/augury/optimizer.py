@@ -28,7 +28,6 @@ from augury.history import History
 from augury.maximizers import Domain
 from augury.maximizers.sets import exhausted
 from augury.model import Duplicates, Model
-from augury.policies import TSRSR
 from augury.space import Pool, Space
 from augury.surrogates import Fit, Posterior, Status
 from augury.trial import Origin, State, Trial
@@ -161,12 +160,9 @@ class Optimizer:
             return True
         if self._history.count(Origin.MODEL):
             return False
-        whole = batch > 1 and isinstance(
-            self.algorithm.policy, TSRSR
-        )  # its Lemma B.2 counts all of a batch
-        rate = enough_information(
-            self._prior_given(self._history.asked), points, batch if whole else batch - 1
-        )
+        whole = batch > 1 and getattr(self.algorithm.policy, "whole_batch", False)
+        others = batch if whole else batch - 1
+        rate = enough_information(self._prior_given(self._history.asked), points, others)
         if rate is not None:
             rule = "Bγ_T/T" if whole else "(B−1)γ_T/T"
             self._ended = f"{rule} = {rate:.3g} ≤ C = {INFORMATION:g} at T = {points}, B = {batch}"

@@ -47,6 +47,7 @@ OFFERED: Mapping[str, tuple[Any, str]] = {
     "bias_penalty": (None, "a penalty of its own on biases"),
     "output_init": (None, "PyTorch's initial output layer"),
     "decay": ("initial", "a penalty on the distance from 0"),
+    "resample": (True, "a single draw for f*, whatever its maximum"),
     "every": (1, "training at some observations only"),
     "initial_in_u": (True, "variances that leave the initial points out"),
 }
@@ -244,11 +245,10 @@ def _batch(settings: Settings) -> dict[str, Any]:
     redrawn = settings.take("redrawn_noise")
     surrogate = surrogate if redrawn is None else RedrawnNoise(surrogate, redrawn)
     size, ascends = settings.take("candidates"), settings.take("ascend_mean", False)
-    refine = settings.take("refine_steps", 0)
-    settings.take("refine_rate")  # says how near the code comes to a maximum
+    refine, rate = settings.take("refine_steps", 0), settings.take("refine_rate", 0.01)
     policy = _policy(settings, size)
     if size is not None:
-        policy = OnCandidates(policy, size, ascends, refine, tuple(settings.take("box")))
+        policy = OnCandidates(policy, size, ascends, refine, rate, tuple(settings.take("box")))
     return {"surrogate": surrogate, "policy": policy}
 
 
@@ -265,7 +265,7 @@ def _policy(settings: Settings, size: int | None) -> Policy:
     beta = {} if beta is None else {"beta": beta}
     match name:
         case "ts-rsr":
-            return TSRSR() if settings.take("resample", True) else TSRSR(redraws=1)
+            return TSRSR()
         case "bucb":
             return UCB(**({"beta": Desautels()} | beta))
         case "ucb-pe":

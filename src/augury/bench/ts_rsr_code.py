@@ -17,7 +17,6 @@ from augury import theory
 from augury._types import Array
 from augury.core.data import Data
 from augury.core.keys import KeyArray, fold, generator
-from augury.core.linalg import cholesky
 from augury.core.precision import computing, jit
 from augury.core.score import Score
 from augury.maximizers import Best
@@ -27,12 +26,11 @@ from augury.policies.thompson import PathScore
 from augury.policies.ts_rsr import MeanScore
 from augury.surrogates import Fit, GaussianProcess
 from augury.surrogates.base import Capability, Draw, Path, Posterior
-from augury.surrogates.gp_posterior import GPPosterior
+from augury.surrogates.gp_posterior import GPPosterior, joint_factor
 from augury.surrogates.hyperfit import Tuned
 
 OBSERVED = 8  # observations at most, from which the mean is climbed
 FAR = 0.1  # in the problem's units, from which two points are different candidates
-JITTER = 1e-10  # of the mean variance of the candidates
 
 
 class TableDraw(Path):
@@ -65,11 +63,7 @@ class OnRows:
         return [Draw(TableDraw(self._rows, mean + scale * (L @ each))) for each in z]
 
 
-@jit
-def _factor(posterior: GPPosterior, rows: Array) -> tuple[Array, Array]:
-    mean, covariance = posterior.joint(rows)
-    unit = jnp.mean(jnp.diagonal(covariance))
-    return mean, cholesky(covariance + JITTER * unit * jnp.eye(len(rows)))[0]
+_factor = jit(joint_factor)
 
 
 @dataclass(frozen=True)
@@ -78,6 +72,7 @@ class CandidateSet:
 
     rows: Float[np.ndarray, "n D"]
     refine: int
+    rate: float
     box: tuple[float, ...]
 
     def __call__(self, n: int, key: KeyArray, *, without: Sequence[Chosen] = ()) -> "CandidateSet":
@@ -104,7 +99,7 @@ class CandidateSet:
             scores[(self.rows == point.x).all(axis=1)] = -np.inf
         i = int(np.argmax(scores))
         if self.refine and anew and without:
-            rate = 0.01 / np.asarray(self.box)[None]
+            rate = self.rate / np.asarray(self.box)[None]
             with computing():
                 climbed = adam(score, self.rows[i : i + 1], rate, rate, self.refine)
                 _, row, value = (np.asarray(a) for a in climbed)
@@ -157,6 +152,7 @@ class OnCandidates:
         ascend_mean: whether ascents of the mean from the best of them, and from better observations, are
             among the candidates.
         refine: steps of an ascent of the score from the chosen candidate, but for a batch's first.
+        rate: of that ascent.
         box: lengths of the sides of the box, in whose units the code's rates and distances are.
     """
 
@@ -164,6 +160,7 @@ class OnCandidates:
     size: int = 1000
     ascend_mean: bool = True
     refine: int = 0
+    rate: float = 0.01
     box: tuple[float, ...] = ()
 
     @property
@@ -186,7 +183,7 @@ class OnCandidates:
         rows = candidates(self.size, fold(keys[0], 7)).rows
         if self.ascend_mean:
             rows = np.concatenate([rows, self._maxima(posterior, rows)])
-        among = CandidateSet(rows, self.refine, self.box)
+        among = CandidateSet(rows, self.refine, self.rate, self.box)
         drawing: Any = posterior
         if isinstance(posterior, GPPosterior):
             drawing = OnRows(posterior, rows)

@@ -88,6 +88,8 @@ class Policy(Protocol):
     The posterior comes without the pending points, which stand beside it; `incumbent` is the largest
     posterior mean at observed points. `t` is 1 + the finished trials that the model suggested.
     `candidates(n, key)` draws n valid points of the space. `keys` holds one key per point to choose.
+    A policy may have `whole_batch = True`: then the rule that ends uncertainty sampling counts all B
+    points of a batch, not B − 1.
     """
 
     @property

@@ -59,6 +59,11 @@ def _log_h_derivative(t: Array, out: Array, z: Array) -> Array:
 log_h.defjvps(_log_h_derivative)
 
 
+def log_ei(mean: Float[Array, "*n"], std: Float[Array, "*n"], incumbent: Array) -> Float[Array, "*n"]:
+    """log EI of a normal variable over the incumbent."""
+    return jnp.log(std) + log_h((mean - incumbent) / std)
+
+
 class LogEIScore(Score):
     """log EI(x)."""
 
@@ -69,8 +74,7 @@ class LogEIScore(Score):
 
     def __call__(self, x: Float[Array, " D"]) -> Float[Array, ""]:
         """The score at one point."""
-        std = jnp.sqrt(self.posterior.var(x))
-        return jnp.log(std) + log_h((self.posterior.mean(x) - self.incumbent) / std)
+        return log_ei(self.posterior.mean(x), jnp.sqrt(self.posterior.var(x)), self.incumbent)
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,13 @@ from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Float
-from scipy.special import ndtr
 
 from augury._checks import check_real, need_count, one_of
 from augury._errors import UnsupportedError
 from augury.core.keys import KeyArray, fold, generator
+from augury.core.precision import computing
 from augury.policies.base import Candidates, Chosen, Maximize, Picks
+from augury.policies.ei import log_ei
 from augury.surrogates.base import Capability, Posterior
 
 FLAT = 1e-12  # of the largest value: a spread below it is rounding
@@ -84,6 +85,5 @@ class StochasticPolicy:
         if self.acquisition == "mean":
             return np.asarray(posterior.mean(rows))
         mean, var = posterior.predict(rows)
-        std = np.sqrt(var)
-        z = (mean - best) / std
-        return std * (np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi) + z * ndtr(z))
+        with computing():
+            return np.exp(log_ei(mean, np.sqrt(var), np.asarray(best)))

@@ -87,6 +87,8 @@ class TSRSR:
 
     redraws: int = 16
 
+    whole_batch: ClassVar[bool] = True  # the rule of initialization counts all its points: Lemma B.2
+
     def __post_init__(self) -> None:
         need_count("redraws", self.redraws)
 

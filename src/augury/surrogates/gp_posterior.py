@@ -177,10 +177,15 @@ def _sample(p: GPPosterior, prior: Callable[[Array], Array], epsilon: Array, sca
 
 @jit
 def _joint_draws(posterior: GPPosterior, xs: Array, z: Array) -> Array:
+    mean, L = joint_factor(posterior, xs)
+    return mean + z @ L.T
+
+
+def joint_factor(posterior: GPPosterior, xs: Array) -> tuple[Array, Array]:
+    """The joint mean and a factor of the covariance, from which draws are made."""
     mean, covariance = posterior.joint(xs)
     unit = jnp.mean(jnp.diagonal(covariance))
-    L, _ = cholesky(covariance + 1e-12 * unit * jnp.eye(len(xs)))
-    return mean + z @ L.T
+    return mean, cholesky(covariance + 1e-12 * unit * jnp.eye(len(xs)))[0]
 
 
 def _grow(posterior: GPPosterior, capacity: int) -> GPPosterior:

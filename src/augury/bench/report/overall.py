@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from augury.bench.report import comparing, sentences
+from augury.bench.report.entries import LEAST_SHARE
 from augury.bench.report.model import ExperimentReport, MethodRow, Published, Table
 from augury.bench.report.numbers import NONE, mean_error, with_error
 from augury.bench.statistics import Ranks
@@ -38,7 +39,7 @@ def _scores(report: ExperimentReport) -> dict[str, float]:
     problem = report.problems[0]
     sign = 1.0 if problem.lower else -1.0
     most = max(row.repeats for row in problem.rows)
-    return {row.name: sign * row.final.mean for row in problem.rows if 2 * row.repeats >= most}
+    return {row.name: sign * row.final.mean for row in problem.rows if row.repeats >= LEAST_SHARE * most}
 
 
 def _ends(report: ExperimentReport) -> dict[str, Published]:
