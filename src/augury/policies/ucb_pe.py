@@ -94,15 +94,14 @@ class UCBPE:
         beta = beta_at(self.beta, t, posterior)
         bound = UCBScore(posterior, np.asarray(beta))
         belief, waiting = posterior.condition(pending), pending
-        floor = -np.inf
+        floor, explores = -np.inf, False
         points: list[Chosen] = []
         info: list[dict[str, Any]] = []
         for key in keys:
             if points:
                 belief = belief.condition(points[-1].x)
                 waiting = np.concatenate([waiting, points[-1].x[None]])
-            explores = False
-            if len(waiting):
+            if len(waiting) and not explores:  # as more points wait, it goes on exploring
                 top = maximize(bound, key=fold(key, 0), anew=False, judged=False)
                 if top.index is not None:  # a finite space, where the top may be known already
                     top = maximize(bound, key=fold(key, 0), without=points, judged=False)
