@@ -284,6 +284,18 @@ def test_without_regularization_a_relu_network_interpolates_noise_too():
     assert np.all(hard.converged == (hard.misfit < 1e-4))
 
 
+@pytest.mark.parametrize("lam", [0.0, 1e-9])
+def test_a_training_that_goes_on_interpolates_the_new_value_too(lam):
+    # the tolerance of other trainings that go on would leave a misfit of 0.03
+    x, y = data(120)
+    network = MLP(1, 256, "erf", 1.5, 0.5)
+    theta0 = draws(network)
+    before = fit(network, theta0, x[:-1], y[:-1], lam=lam, capacity=128)
+    after = fit(network, theta0, x, y, lam=lam, begin=before, capacity=128)
+    assert after.converged.all()
+    assert after.misfit.max() < 1e-6
+
+
 def test_large_values_do_not_stop_an_interpolation_before_its_first_step():
     x, y = data(30)
     network = MLP(2, 64, "tanh")
