@@ -6,7 +6,8 @@
 Seconds are the mean over the asks for the last 16 of n points (figure 6: the last), each after the values
 of those before were told, as in a run: some of them learn the settings anew. A first study compiles
 everything and is not counted; "begun" is the first ask of the second one, which learns the settings and
-trains from the start.
+trains from the start, as that of a resumed study does. In figure 6, "learning" is the last ask of a run
+up to n that learns the settings, its slowest.
 
 Figure 6 of NeuralBO draws memory against iterations of a run on robot pushing with 14 parameters; here
 every number of observations has a process of its own, and a made-up function of 14 parameters.
@@ -26,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from augury import Algorithm, Float, Optimizer, Pool, Space
+from augury.model import last_tuning
 from augury.surrogates import NeuralTangent, NTKProcess
 from common import markdown, peak_mib, write_results
 
@@ -47,7 +49,8 @@ FIGURES = (
 )
 IMAGES = 10_000
 POINTS = 16
-HEAD = ("algorithm", "n", "batch", "seconds", "training", "slowest", "begun", "peak MiB", "at most")
+COLUMNS = ("seconds", "training", "slowest", "begun")
+GROWTH_COLUMNS = ("seconds", "training", "learning", "begun")
 GROWTH = (2000, 3000, 4000, 5000, 6000)
 
 
@@ -74,15 +77,30 @@ def images() -> tuple[Pool, Iterator[dict[str, Any]], Callable[[Mapping[str, Any
     return pool, points, lambda params: -float(np.sum((at[params["index"]] - 16.0) ** 2))
 
 
+def known(name: str, observations: int, dimension: int) -> tuple[Optimizer, Callable[..., float]]:
+    """A study with so many observations, and its function."""
+    space, others, value = images() if name == "images" else box(dimension)
+    optimizer = Optimizer(space, ALGORITHMS[name], "maximize", seed=0)
+    for params in islice(others, observations):
+        optimizer.tell(params, value(params))
+    return optimizer, value
+
+
+def first_ask(name: str, observations: int, dimension: int) -> float:
+    """Seconds of the first ask of a study with so many observations."""
+    optimizer, _ = known(name, observations, dimension)
+    started = time.perf_counter()
+    optimizer.ask()
+    return time.perf_counter() - started
+
+
 def measure(name: str, observations: int, dimension: int, batch: int, points: int) -> dict[str, float]:
     """Mean seconds of the asks for so many points, the slowest, the first, and the peak memory."""
     rounds: list[float] = []
     training: list[float] = []
     for _ in range(2):
-        space, others, value = images() if name == "images" else box(dimension)
-        optimizer = Optimizer(space, ALGORITHMS[name], "maximize", seed=0)
-        for params in islice(others, observations - points):
-            optimizer.tell(params, value(params))
+        learning = first_ask(name, last_tuning(observations), dimension) if points == 1 else 0.0
+        optimizer, value = known(name, observations - points, dimension)
         rounds.clear()
         training.clear()
         for _ in range(1 + points // batch):
@@ -98,6 +116,7 @@ def measure(name: str, observations: int, dimension: int, batch: int, points: in
         "slowest": max(rounds[1:]),
         "training": float(np.mean(training[1:])),
         "begun": rounds[0],
+        "learning": learning,
         "peak_mib": peak_mib(),
     }
 
@@ -121,18 +140,19 @@ def main() -> None:
     wanted: list[tuple[str, int, int, int, float | None]] = list(FIGURES)
     if options.figure6:
         wanted = [(name, n, 14, 1, None) for n in GROWTH for name in ("neural-bo", "gp-ts")]
+    columns = GROWTH_COLUMNS if options.figure6 else COLUMNS
     results: list[dict[str, Any]] = []
     rows = []
     for name, observations, dimension, batch, limit in wanted:
         found = apart(name, observations, dimension, batch, 1 if options.figure6 else POINTS)
         case = {"algorithm": name, "observations": observations, "batch": batch}
         results.append(case | found)
-        cells = [f"{found[column]:.2f}" for column in ("seconds", "training", "slowest", "begun")]
+        cells = [f"{found[column]:.2f}" for column in columns]
         cells.append(f"{found['peak_mib']:.0f}")
         rows.append((name, str(observations), str(batch), *cells, "" if limit is None else f"{limit:g}"))
         print(*rows[-1], flush=True)
     write_results("neural_growth" if options.figure6 else "neural", {"rows": results})
-    print(markdown(HEAD, rows))
+    print(markdown(("algorithm", "n", "batch", *columns, "peak MiB", "at most"), rows))
     if not options.figure6:
         mean, first = (results[1][column] / results[0][column] for column in ("seconds", "begun"))
         print(f"a batch of 16 takes {mean:.1f} times as long as one (at most 10), begun {first:.1f}")

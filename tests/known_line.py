@@ -42,9 +42,9 @@ def predict(x, y, at):
     return mean, VARIANCE - np.einsum("ij,ji->i", cross, np.linalg.solve(A, cross.T))
 
 
-def fitted():
-    """The posterior of the process given X and Y."""
-    return PROCESS.fit(Data.of(rows(X), Y), key=KEY).posterior
+def fitted(x=X, y=Y):
+    """The posterior of the process given values at some places."""
+    return PROCESS.fit(Data.of(rows(x), y), key=KEY).posterior
 
 
 class Grid:

@@ -1,5 +1,6 @@
 """The points before the model's: Sobol, random, or where a prior is most uncertain."""
 
+import copy
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -120,9 +121,16 @@ def design_point(
 
 
 def prior_given(
-    surrogate: Surrogate | None, space: Domain, asked: Float[np.ndarray, "n D"], *, key: KeyArray
+    surrogate: Surrogate | None,
+    space: Domain,
+    asked: Float[np.ndarray, "n D"],
+    *,
+    key: KeyArray,
+    settings: Any = None,
 ) -> Posterior:
     """The surrogate's prior after observing, whatever the values, at `asked`.
+
+    `settings` are what its `tune` has learnt; None are those before any data.
 
     A surrogate whose variance cannot be conditioned has the belief beside it, or a Gaussian process; so
     has a forest, which knows nothing of places without data.
@@ -131,7 +139,7 @@ def prior_given(
     needed = {Capability.VAR, Capability.CONDITION}
     prior: Posterior | None = None
     if surrogate is not None and Capability.GRADIENT in surrogate.capabilities:
-        fit = surrogate.fit(empty, key=key)
+        fit = copy.copy(surrogate).fit(empty, key=key, tuned=settings)  # what it keeps is of the data
         prior = fit.posterior if needed <= surrogate.capabilities else fit.belief
     if prior is None:
         prior = GaussianProcess().fit(empty, key=key).posterior

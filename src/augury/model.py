@@ -114,6 +114,11 @@ class Model:
         self._fit = (n, surrogate.fit(data, key=key, tuned=self._tuned[1]))
         return self._fit[1]
 
+    @property
+    def settings(self) -> Any:
+        """The hyper-parameters that were tuned last; None before."""
+        return None if self._tuned is None else self._tuned[1]
+
     def believer(self, fit: Fit) -> Posterior | None:
         """What has a mean and a variance: the posterior, or the belief beside it."""
         if {Capability.MEAN, Capability.VAR} <= self.capabilities:

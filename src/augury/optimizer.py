@@ -117,10 +117,11 @@ class Optimizer:
     def _ask_some(self, n: int) -> list[Trial]:
         asked: list[Trial] = []
         known, queue = len(self._history.trials), list(self._queue)
+        batch = n + known - len(self._history.order)  # with the points that are being evaluated
         with computing(self.device):
             while len(asked) < n:
                 try:
-                    asked += self._next(n - len(asked), batch=n)
+                    asked += self._next(n - len(asked), batch=batch)
                 except SpaceExhausted:
                     if not asked:
                         raise
@@ -168,10 +169,10 @@ class Optimizer:
             self._ended = f"{rule} = {rate:.3g} ≤ C = {INFORMATION:g} at T = {points}, B = {batch}"
         return rate is None
 
-    def _prior_given(self, rows: np.ndarray) -> Posterior:
-        """The prior conditioned on some points."""
+    def _prior_given(self, rows: np.ndarray, settings: Any = None) -> Posterior:
+        """The prior conditioned on some points, with the settings that the model has learnt or none."""
         key = fold(self._root, Purpose.DESIGN)
-        return prior_given(self.algorithm.surrogate, self.space, rows, key=key)
+        return prior_given(self.algorithm.surrogate, self.space, rows, key=key, settings=settings)
 
     def _from_design(
         self, kind: str, exclude: frozenset[int], started: float, fallback: str | None = None
@@ -229,7 +230,8 @@ class Optimizer:
         if realized is None:
             return {}
         size = len(batch) + len(self._history.pending)
-        bound = batch_bound(self._prior_given(self._history.rows(design)), len(design), size)
+        prior = self._prior_given(self._history.rows(design), self._model.settings)
+        bound = batch_bound(prior, len(design), size)
         return {"rho": {"batch": size, "bound": bound, "realized": realized}}
 
     def _exclude(self) -> frozenset[int]:

@@ -277,7 +277,7 @@ def _policy(settings: Settings, size: int | None) -> Policy:
             settings.take("xi")  # 0, as here
             return EI() if settings.take("fantasy", "draws") == "believer" else QEI()
         case "dpp-ts":
-            return DPPThompson(settings.take("swaps", 2), settings.take("weight", 1.0))
+            return DPPThompson(settings.take("swaps"), settings.take("weight", 1.0))
         case _:
             return Thompson(**beta)
 

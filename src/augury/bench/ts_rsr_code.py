@@ -12,10 +12,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
+from scipy.spatial.distance import cdist
 
 from augury import theory
 from augury._types import Array
-from augury.core.data import Data
+from augury.core.data import Data, bucket
 from augury.core.keys import KeyArray, fold, generator
 from augury.core.precision import computing, jit
 from augury.core.score import Score
@@ -29,7 +30,7 @@ from augury.surrogates.base import Capability, Draw, Path, Posterior
 from augury.surrogates.gp_posterior import GPPosterior, joint_factor
 from augury.surrogates.hyperfit import Tuned
 
-OBSERVED = 8  # observations at most, from which the mean is climbed
+STEP = 128  # the numbers of candidates for which something is compiled are its multiples
 FAR = 0.1  # in the problem's units, from which two points are different candidates
 
 
@@ -46,21 +47,33 @@ class TableDraw(Path):
 
 
 class OnRows:
-    """A posterior whose draws are joint normals at the candidates."""
+    """A posterior whose draws are joint normals at the candidates.
 
-    def __init__(self, posterior: GPPosterior, rows: Float[np.ndarray, "n D"]) -> None:
-        self._posterior, self._rows = posterior, rows
+    Args:
+        posterior: of the function.
+        rows: the candidates.
+        more: other points, with which there are a round number of them; drawn too, and not looked at.
+    """
+
+    def __init__(
+        self, posterior: GPPosterior, rows: Float[np.ndarray, "n D"], more: Float[np.ndarray, "k D"]
+    ) -> None:
+        self.posterior, self._rows, n = posterior, rows, len(rows)
         with computing():
-            self._factor = tuple(np.asarray(a) for a in _factor(posterior, rows))
+            mean, L = _factor(posterior, np.concatenate([rows, more]))
+        self._mean, self._L = np.asarray(mean)[:n], np.asarray(L)[:n, :n]
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._posterior, name)
+        return getattr(self.posterior, name)
+
+    def mean(self, x: Float[np.ndarray, "*n D"]) -> Float[np.ndarray, "*n"]:
+        """The posterior's."""
+        return self._mean if x is self._rows else self.posterior.mean(x)
 
     def draws(self, *, keys: Sequence[KeyArray], scale: float = 1.0) -> list[Draw]:
         """One function per key."""
-        mean, L = self._factor
-        z = (generator(key).standard_normal(len(mean)) for key in keys)
-        return [Draw(TableDraw(self._rows, mean + scale * (L @ each))) for each in z]
+        z = (generator(key).standard_normal(len(self._mean)) for key in keys)
+        return [Draw(TableDraw(self._rows, self._mean + scale * (self._L @ each))) for each in z]
 
 
 _factor = jit(joint_factor)
@@ -68,7 +81,7 @@ _factor = jit(joint_factor)
 
 @dataclass(frozen=True)
 class CandidateSet:
-    """The points of a batch's set, each of which may be chosen once."""
+    """The points of a batch's set; one may be chosen again."""
 
     rows: Float[np.ndarray, "n D"]
     refine: int
@@ -93,10 +106,10 @@ class CandidateSet:
         judged: bool = True,
     ) -> Best:
         """The best of the set; after the first point of a batch, a short ascent from there."""
+        # what is compiled for a posterior depends on its arrays' shapes, for a wrapper on which one it is
+        score = jax.tree.map(lambda leaf: leaf.posterior if isinstance(leaf, OnRows) else leaf, score)
         drawn = score.path if isinstance(score, PathScore) else None
-        scores = drawn.values.copy() if isinstance(drawn, TableDraw) else values(score, self.rows)
-        for point in without if anew else ():
-            scores[(self.rows == point.x).all(axis=1)] = -np.inf
+        scores = drawn.values if isinstance(drawn, TableDraw) else values(score, self.rows)
         i = int(np.argmax(scores))
         if self.refine and anew and without:
             rate = self.rate / np.asarray(self.box)[None]
@@ -186,29 +199,23 @@ class OnCandidates:
         among = CandidateSet(rows, self.refine, self.rate, self.box)
         drawing: Any = posterior
         if isinstance(posterior, GPPosterior):
-            drawing = OnRows(posterior, rows)
+            more = generator(fold(keys[0], 8)).random((-len(rows) % STEP, rows.shape[1]))
+            drawing = OnRows(posterior, rows, more)
         return self.inner.choose(
             drawing, pending, incumbent, t=t, maximize=among.maximize, candidates=among, keys=keys
         )
 
     def _maxima(self, posterior: Posterior, rows: np.ndarray) -> np.ndarray:
         """Ascents of the mean: from the best candidate, and from better observations far from all."""
-        means = np.asarray(posterior.mean(rows))
-        seen = np.asarray(posterior.x)[: posterior.observations]
-        there = np.asarray(posterior.mean(seen))
-        starts, box = [rows[np.argmax(means)]], np.asarray(self.box)
-        for i in np.argsort(-there):
-            if there[i] <= means.max() or len(starts) > OBSERVED:
-                break
-            apart = np.concatenate([rows, starts[1:]]) - seen[i] if starts[1:] else rows - seen[i]
-            if np.min(np.sum((apart * box) ** 2, axis=1)) > FAR**2:
-                starts.append(seen[i])
-        used = np.arange(1 + OBSERVED) % len(starts)  # compiled once
+        means, box = np.asarray(posterior.mean(rows)), np.asarray(self.box)
+        seen, n = np.asarray(posterior.x), posterior.observations
+        better = np.flatnonzero(np.asarray(posterior.mean(seen))[:n] > means.max())
+        far = cdist(seen[better] * box, rows * box).min(axis=1, initial=np.inf) > FAR
+        starts = np.concatenate([rows[[np.argmax(means)]], seen[better[far]]])
+        used = np.arange(bucket(len(starts))) % len(starts)  # compiled for few numbers
         rates = np.where(used == 0, 1e-3, 1e-2)[:, None] / box
         with computing():
-            ends, _, _ = adam(
-                MeanScore(posterior), np.stack(starts)[used], rates, 1e-4 / box + 0 * rates, 200
-            )
+            ends, _, _ = adam(MeanScore(posterior), starts[used], rates, 1e-4 / box + 0 * rates, 200)
         return np.asarray(ends)[: len(starts)]
 
 

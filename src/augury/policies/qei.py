@@ -35,6 +35,7 @@ from augury.policies.ei import LogEIScore, log_h
 from augury.surrogates.base import Capability, Posterior
 
 LEAST = 1e-12  # of a variance, left by values that are known exactly
+FANTASIES = 5  # what a key is folded with for these draws; as it is, it is the maximizer's
 JITTER = 1e-10  # of the mean variance of the points whose values are drawn
 
 
@@ -102,8 +103,8 @@ class QEI:
         points: list[Chosen] = []
         for key in keys:
             waiting = np.concatenate([pending, *(point.x[None] for point in points)])
-            score = self.score(posterior, waiting, best, key=fold(key, 0))
-            points.append(maximize(score, key=fold(key, 1), without=points))
+            score = self.score(posterior, waiting, best, key=fold(key, FANTASIES))
+            points.append(maximize(score, key=key, without=points))
         return Picks(points, [{"incumbent": best}] * len(points))
 
     def score(

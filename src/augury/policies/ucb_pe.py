@@ -26,6 +26,7 @@ from augury.policies.ucb import UCBScore
 from augury.surrogates.base import Capability, Posterior
 
 KNOWN = 0.5  # of σ, left by pending points: below it, a point counts as being evaluated
+TIE = 0.05  # of βσ, below which two upper confidence bounds are the same
 
 
 class LCBScore(Score):
@@ -58,8 +59,8 @@ class ExplorationScore(Score):
 class UCBPE:
     """One point by its upper confidence bound, the others where the relevant region is least known.
 
-    Pending points: while one of them is the point of largest bound, or they leave less than half of the
-    uncertainty there, the next point explores, given all of them.
+    Pending points: while one of them has the largest bound, or nearly, or they leave less than half of
+    the uncertainty there, the next point explores, given all of them.
 
     Args:
         beta: a number, or a schedule of :mod:`augury.policies.schedules`; that of Srinivas et al.,
@@ -93,19 +94,17 @@ class UCBPE:
         """One point per key, each conditioned on those before it."""
         beta = beta_at(self.beta, t, posterior)
         bound = UCBScore(posterior, np.asarray(beta))
-        belief, waiting = posterior.condition(pending), pending
-        floor, explores = -np.inf, False
+        belief, floor = posterior.condition(pending), -np.inf
         points: list[Chosen] = []
         info: list[dict[str, Any]] = []
         for key in keys:
             if points:
                 belief = belief.condition(points[-1].x)
-                waiting = np.concatenate([waiting, points[-1].x[None]])
-            if len(waiting) and not explores:  # as more points wait, it goes on exploring
-                top = maximize(bound, key=fold(key, 0), anew=False, judged=False)
+            elif len(pending):
+                top = maximize(bound, key=key, anew=False, judged=False)
                 if top.index is not None:  # a finite space, where the top may be known already
-                    top = maximize(bound, key=fold(key, 0), without=points, judged=False)
-                explores = _evaluated(top, bound, belief, waiting)
+                    top = maximize(bound, key=key, judged=False)
+            explores = len(points) > 0 or (len(pending) > 0 and _evaluated(top, bound, belief, pending))
             if explores:
                 if self.region and floor == -np.inf:
                     lower = LCBScore(posterior, np.asarray(beta))
@@ -113,15 +112,15 @@ class UCBPE:
                 score = ExplorationScore(belief, posterior, np.asarray(beta), np.asarray(floor))
                 points.append(maximize(score, key=fold(key, 2), without=points))
             else:
-                points.append(maximize(bound, key=fold(key, 0), without=points))
+                points.append(maximize(bound, key=key))
             info.append({"beta": beta, "explores": explores})
         return Picks(points, info)
 
 
-def _evaluated(top: Chosen, bound: UCBScore, belief: Posterior, waiting: np.ndarray) -> bool:
-    """Whether the point of largest bound is being evaluated already, or one close to it."""
-    means, variances = bound.posterior.predict(waiting)
-    if np.max(means + bound.beta * np.sqrt(variances)) >= top.value:
-        return True
+def _evaluated(top: Chosen, bound: UCBScore, belief: Posterior, pending: np.ndarray) -> bool:
+    """Whether the point of largest bound is being evaluated already, or one as good or close to it."""
+    means, variances = bound.posterior.predict(pending)
     before, after = bound.posterior.predict(top.x)[1], belief.predict(top.x)[1]
-    return bool(after < KNOWN**2 * before)
+    largest = np.max(means + bound.beta * np.sqrt(variances))
+    tied = largest >= top.value - TIE * bound.beta * np.sqrt(before)
+    return bool(tied or after < KNOWN**2 * before)
