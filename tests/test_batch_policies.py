@@ -12,8 +12,9 @@ from augury.core.keys import fold, generator
 from augury.maximizers import Best, Exhaustive
 from augury.maximizers.scoring import values
 from augury.policies import EI, QEI, TSRSR, UCB, UCBPE, Desautels, DPPThompson, StochasticPolicy, Thompson
-from augury.surrogates import NeuralTangent, NTKProcess
+from augury.surrogates import GaussianProcess, NeuralTangent, NTKProcess
 from augury.surrogates.base import Draw, Path
+from augury.surrogates.gp_posterior import GPPosterior
 from known_line import (
     GRID,
     KEY,
@@ -367,6 +368,7 @@ def test_wrong_settings_are_refused_at_once(build):
 
 BATCHES = ("ts-rsr", "bucb", "ucb-pe", "qei", "gp-ei", "gp-ts", "sp", "dpp-ts")
 CELLS = Space(i=Int(0, 8), j=Int(0, 7))
+BOX = Space(x=Float(0.0, 1.0), y=Float(0.0, 1.0))
 
 
 @pytest.mark.parametrize("name", BATCHES)
@@ -416,16 +418,78 @@ def test_neural_bo_has_what_ts_rsr_needs():
 
 @pytest.mark.parametrize("level", [1000.0, -1000.0])
 def test_ucb_pe_on_a_box_takes_one_point_by_its_bound_and_explores_with_the_others(level):
-    box = Space(x=Float(0.0, 1.0), y=Float(0.0, 1.0))
-
     def batch(policy):
-        opt = Optimizer(box, Algorithm("gp", policy), "maximize", seed=0, initial=6)
+        opt = Optimizer(BOX, Algorithm("gp", policy), "maximize", seed=0, initial=6)
         for trial in opt.ask(6):
             opt.tell(trial, level - 100.0 * (trial.params["x"] - 0.4) ** 2 - trial.params["y"])
         return opt.ask(4)
 
     first, *others = batch(UCBPE(2.0))
     assert [first.info["explores"], *(trial.info["explores"] for trial in others)] == [False, *[True] * 3]
-    best = batch(UCB(2.0))[0]
-    assert first.params == pytest.approx(best.params, abs=1e-3)
-    assert first.info["score"] == pytest.approx(best.info["score"], rel=1e-6)
+    assert first.params == batch(UCB(2.0))[0].params
+
+
+def wavy(params):
+    return math.sin(9.0 * params["x"]) + math.cos(7.0 * params["y"])
+
+
+@pytest.mark.parametrize("noise", [0.3, 1.0])
+def test_ucb_pe_explores_the_relevant_region_however_little_a_noisy_value_tells(noise):
+    process = GaussianProcess("matern52", 0.3, 1.0, noise, standardize=False)
+    for seed in range(4):
+        both = [
+            Optimizer(BOX, Algorithm(process, UCBPE(2.0)), "maximize", seed=seed, initial=8)
+            for _ in range(2)
+        ]
+        for opt in both:
+            for trial in opt.ask(8):
+                opt.tell(trial, wavy(trial.params))
+        together, single = both[0].ask(4), [both[1].ask() for _ in range(4)]
+        for trials in (together, single):
+            assert [trial.info["explores"] for trial in trials] == [False, True, True, True]
+        assert together[0].params == single[0].params
+        posterior = both[0]._model.fitted().posterior
+        places = np.random.default_rng(0).random((4096, 2))
+        mean, var = posterior.predict(places)
+        floor = (mean - 2.0 * np.sqrt(var)).max()
+        for trial in together[1:]:
+            mean, var = posterior.predict(BOX.encode(trial.params))
+            assert mean + 4.0 * np.sqrt(var) >= floor - 1e-6
+
+
+@pytest.mark.parametrize(
+    ("sequential", "batch"),
+    [(Thompson(), DPPThompson()), (EI(), QEI()), (UCB(2.0), UCBPE(2.0))],
+    ids=repr,
+)
+def test_on_a_box_too_one_point_is_exactly_that_of_the_sequential_rule(sequential, batch):
+    asked = []
+    for policy in (sequential, batch):
+        opt = Optimizer(BOX, Algorithm("gp", policy), seed=1, initial=6)
+        for trial in opt.ask(6):
+            opt.tell(trial, wavy(trial.params))
+        asked.append(opt.ask().params)
+    assert asked[0] == asked[1]
+
+
+@pytest.mark.parametrize("policy", [TSRSR(), UCB(2.0), UCBPE(2.0), EI()], ids=repr)
+def test_a_batch_is_one_fit_and_a_row_per_point(policy, monkeypatch):
+    counts = {"fits": 0, "rows": 0}
+    fit, condition = GaussianProcess.fit, GPPosterior.condition
+
+    def counted_fit(self, data, **options):
+        counts["fits"] += 1
+        return fit(self, data, **options)
+
+    def counted_condition(self, xs, ys=None):
+        counts["rows"] += len(np.atleast_2d(xs))
+        return condition(self, xs, ys)
+
+    opt = Optimizer(BOX, Algorithm("gp", policy), seed=1, initial=6)
+    for trial in opt.ask(6):
+        opt.tell(trial, wavy(trial.params))
+    monkeypatch.setattr(GaussianProcess, "fit", counted_fit)
+    monkeypatch.setattr(GPPosterior, "condition", counted_condition)
+    opt.ask(6)
+    assert counts["fits"] == 1
+    assert 5 <= counts["rows"] <= 10  # a point that is known already makes the model look elsewhere

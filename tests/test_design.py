@@ -84,6 +84,20 @@ def test_uncertainty_sampling_ends_by_the_information_in_a_batch_or_by_its_numbe
     assert late.trials[5].info["initialization"] == "the number of points, 5"
 
 
+def test_points_that_are_being_evaluated_count_as_a_batch():
+    algorithm = Algorithm(GaussianProcess(lengthscale=0.4, variance=1.0, noise=4.0), "ts-rsr")
+    ends = []
+    for together in (True, False):
+        opt = Optimizer(BOX, algorithm, seed=0, initial=("uncertainty", 60))
+        waiting = opt.ask(4) if together else [opt.ask() for _ in range(4)]
+        while not any(trial.origin is Origin.MODEL for trial in opt.trials):
+            opt.tell(waiting.pop(0), 0.5)
+            waiting.append(opt.ask())
+        ends.append(next(trial for trial in opt.trials if trial.origin is Origin.MODEL))
+    assert ends[0].info["initialization"] == ends[1].info["initialization"]
+    assert ends[0].number == ends[1].number < 60
+
+
 def test_a_batch_narrows_the_posterior_within_the_bound_of_lemma_b2():
     surrogate = GaussianProcess(lengthscale=0.4, variance=1.0, noise=4.0, standardize=False)
     for policy, rule in (("ts-rsr", "Bγ_T/T"), ("thompson", "(B−1)γ_T/T")):
