@@ -201,10 +201,10 @@ def test_a_report_of_the_best_so_far_sums_nothing(tmp_path):
     assert row.final == whole.final
 
 
-def page(name, better, rival, published=None):
-    """The report of an experiment with one problem, two methods and three seeds."""
-    task = Task("branin", 1, 1)
-    methods = tuple(Method(m, {"algorithm": "random"}, m) for m in ("ts-rsr", "rival"))
+def page(name, better, rival, published=None, **settings):
+    """The report of an experiment with one problem, three methods and three seeds."""
+    task = Task("branin", 1, 1, **settings)
+    methods = tuple(Method(m, {"algorithm": "random"}, m) for m in ("ts-rsr", "random", "rival"))
     experiment = Experiment(
         name, "ts-rsr", name, "simple regret", 3, (task,), methods, published=published or {}
     )
@@ -214,14 +214,14 @@ def page(name, better, rival, published=None):
             "initial": 1, "values": [9.0, value + 0.1 * seed], "seconds": [0.1], "peak_mib": 1,
             "direction": "minimize", "optimum": 0.0, "exact": True, "suggestions": 1,
         }
-        for method, value in (("ts-rsr", better), ("rival", rival))
+        for method, value in (("ts-rsr", better), ("rival", rival), ("random", 5.0))
         for seed in range(3)
     ]  # fmt: skip
     return build_report(experiment, records)
 
 
 def test_experiments_of_one_problem_are_ranked_together():
-    printed = {"ts-rsr": {"mean": 1.0, "deviation": 0.3}, "unit": 1.0, "runs": 9}
+    printed = {"ts-rsr": {"mean": 1.0, "deviation": 0.3}, "rival": {"mean": 9.0}, "unit": 1.0, "runs": 9}
     reports = [page("a", 1.0, 2.0, printed), page("b", 1.2, 3.0, printed), page("c", 2.0, 1.5)]
     together = overall(reports)
     assert together.ranks.mean == {"ts-rsr": pytest.approx(4 / 3), "rival": pytest.approx(5 / 3)}
@@ -232,10 +232,22 @@ def test_experiments_of_one_problem_are_ranked_together():
     )
     assert together.table.rows[0][1].endswith("[1.00 ± 0.10]")
     assert together.table.best == {(0, 1), (1, 1), (2, 2)}
+    assert together.table.columns[1:] == ("`ts-rsr`", "`rival`", "`random`")  # which is not ranked
     for text in (markdown.page(reports), html.page(reports)):
         assert "All experiments together" in text
     assert overall(reports[:1]) is None
     assert "together" not in markdown.page(reports[:1])
+
+
+def test_regret_may_be_against_the_best_of_all_runs():
+    (problem,) = page("a", 1.0, 2.0, best_of_runs=True).problems
+    finals = {row.name: row.final.mean for row in problem.rows}
+    assert finals == {
+        "ts-rsr": pytest.approx(0.1),
+        "rival": pytest.approx(1.1),
+        "random": pytest.approx(4.1),
+    }
+    assert problem.remark == "Regret is against the best value of all runs, 1."
 
 
 def test_a_method_of_the_paper_runs(tmp_path):

@@ -28,6 +28,7 @@ class Task:
     functions: int | None = None  # that a random problem has: the seeds take them in turn; None for any
     keep: Literal["values", "best"] = "values"  # of all evaluations, or only the best so far
     noise_free: bool = True  # whether a noisy problem also tells its value without noise
+    best_of_runs: bool = False  # whether regret is against the best value of all runs
 
     @property
     def evaluations(self) -> int:

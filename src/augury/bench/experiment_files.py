@@ -17,7 +17,8 @@ DESIGNS = ("sobol", "random")
 KEYS = {"paper", "title", "metric", "repeats", "design", "note", "pick", "published", "claims", "fresh"}
 KEYS |= {"quick", "tasks", "methods"}
 QUICK_KEYS = {"repeats", "iterations", "problems", "methods", "defaults"}
-TASK_KEYS = {"problem", "initial", "iterations", "batch", "wrap", "noise_free", "functions", "keep"}
+TASK_KEYS = {"problem", "initial", "iterations", "batch", "wrap", "functions", "keep", "noise_free"}
+TASK_KEYS |= {"best_of_runs"}
 CLAIM_KEYS = {"text", "better", "than", "measure", "problems", "comparable", "different", "carried_over"}
 KINDS = {str: "a text", bool: "true or false", dict: "a table", (bool, str): "true, false or a text"}
 OWN_MODEL = "Augury's own model"  # to which `carried_over = true` carries a claim
@@ -153,6 +154,7 @@ def _task(table: _Table) -> Task:
         functions=table.count("functions", 1) if "functions" in table.content else None,
         keep=_kept(table),
         noise_free=table.of(bool, "noise_free", True),
+        best_of_runs=table.of(bool, "best_of_runs", False),
     )
 
 

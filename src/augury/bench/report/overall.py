@@ -21,16 +21,23 @@ class Overall:
 
 
 def overall(reports: Sequence[ExperimentReport]) -> Overall | None:
-    """None unless all experiments have one problem, and two methods in common."""
+    """None unless all experiments have one problem, and two methods in common.
+
+    Where papers print numbers, the methods that have some are ranked, and the others stand beside them.
+    """
     if len(reports) < 2 or any(len(report.problems) != 1 for report in reports):
         return None
-    ranks = comparing.ranks_over_problems([_scores(report) for report in reports])
+    scores = [_scores(report) for report in reports]
+    printed = {name for report in reports for name in _ends(report)}
+    ranked = [{name: own[name] for name in own if name in printed or not printed} for own in scores]
+    ranks = comparing.ranks_over_problems(ranked)
     if ranks is None:
         return None
     measures = {report.problems[0].measure for report in reports}
     said = [sentences.ranking(ranks, measures.pop() if len(measures) == 1 else "metric")]
     said += [_reached(reports, name) for name in ranks.mean if name in {r.paper for r in reports}]
     ordered = sorted(ranks.mean, key=lambda name: ranks.mean[name])
+    ordered += [name for name in scores[0] if name not in ordered and all(name in own for own in scores)]
     return Overall(ranks, tuple(text for text in said if text), _table(reports, ordered))
 
 

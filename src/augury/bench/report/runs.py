@@ -1,7 +1,7 @@
 """The finished runs of one method on one problem, as arrays with one row per seed."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -98,7 +98,20 @@ def gather(
             ]
             if kept:
                 table[task.label, method.name] = _runs(task, method, kept, goals)
+        if task.best_of_runs:
+            own = {key: runs for key, runs in table.items() if key[0] == task.label}
+            table |= dict(zip(own, _against_the_best(list(own.values())), strict=True))
     return table
+
+
+def _against_the_best(runs: Sequence[Runs]) -> list[Runs]:
+    """The same, the best value of all of them in the place of the optimum."""
+    best = {"minimize": np.nanmin, "maximize": np.nanmax}
+    found = [best[each.direction](each.values) for each in runs]
+    return [
+        replace(each, optimum=np.full(len(each.seeds), best[each.direction](found)), exact=False)
+        for each in runs
+    ]
 
 
 def _runs(task: Task, method: Method, records: Sequence[Record], goals: Goals) -> Runs:

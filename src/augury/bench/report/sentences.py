@@ -172,6 +172,8 @@ def optimum_remark(runs: Sequence[Runs]) -> str:
     different = len(np.unique(optimum)) > 1
     exact = all(r.exact for r in runs)
     what = "optimum" if exact else "best known value"
+    if runs[0].task.best_of_runs:
+        what = "best value of all runs"
     if different:
         text = f"Regret is against each run's own {what}."
     else:
