@@ -3,8 +3,8 @@
 Four ReLU networks with two hidden layers of 256 units fit Ackley's function at uniform points of 12
 dimensions (standardized values), minimizing ‖y − f‖² + λ‖θ − θ_0‖² with λ = 1e-3. The rivals take
 full-batch steps, one network after the other as ours; float32, in which they are fastest. Their learning
-rates are the best of those in `RATES`, judged by the loss after a tenth of the steps and then after all
-of them: the loss that is shown is the mean over the networks, that of a rival the lowest of any rate.
+rates are the best of those in `RATES`, judged by the loss after all steps, with 512 points after some of
+them: the loss that is shown is the mean over the networks, that of a rival the lowest of any rate.
 Compilation is not counted.
 
 With 128 points the rivals have 1000 steps of Adam and 10 000 of SGD. With 512 points Adam goes on until

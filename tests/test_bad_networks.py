@@ -1,5 +1,6 @@
 """Bad networks, settings and pools get a sentence from every neural algorithm, or the search goes on."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,6 +17,7 @@ from augury.surrogates import (
     SampleThenOptimize,
     TangentProcess,
 )
+from augury.surrogates.user_networks import ModuleNetwork, UserNetwork
 
 SENTENCE = r"(must|needs) .*; got .*\. [A-Z]"
 BOX = Space(a=Float(0.0, 1.0), b=Float(0.0, 1.0))
@@ -125,3 +127,33 @@ def test_a_pool_of_one_item_is_asked_again_and_again(name):
     opt = Optimizer(Pool(np.ones((1, 3))), name, seed=0, initial=1, duplicates="allow")
     opt.tell(opt.ask(), 1.0)
     assert opt.ask().params == {"index": 0}
+
+
+@pytest.mark.parametrize(
+    "last",
+    [3, lambda params: params[0], lambda params: (params[0], params[1][:1]), lambda params: params["w"]],
+    ids=["no function", "another structure", "other shapes", "an error"],
+)
+def test_a_last_layer_that_is_none_is_refused(last):
+    with pytest.raises(UnsupportedError, match=SENTENCE):
+        Optimizer(BOX, algorithm("sto-bnts", EmpiricalProcess(UserNetwork(draw, good, last=last))))
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_a_head_needs_the_inputs_of_the_last_layer(name):
+    network = UserNetwork(draw, good, last=lambda params: (params[0], 0.0 * params[1]))
+    with pytest.raises(UnsupportedError, match=SENTENCE):
+        algorithm(name, EmpiricalProcess(network))
+
+
+def test_large_networks_are_scored_at_few_points_at_a_time():
+    def wide(key):
+        a, b = jax.random.split(key)
+        return jax.random.normal(a, (500, 100)), jax.random.normal(b, (100,))
+
+    module = eqx.nn.MLP(500, "scalar", 100, 1, key=jax.random.key(0))
+    for network in (UserNetwork(wide, good), ModuleNetwork(module)):
+        assert (
+            256 <= network.rows_at_once < 1024
+        )  # their gradients fill at most half of what a Jacobian may
+    assert UserNetwork(draw, good).rows_at_once is None

@@ -210,3 +210,15 @@ def test_settings_without_a_meaning_are_refused():
     for settings in ({"noise": -1e-3}, {"output": 0.0}, {"weight_std": "2/m"}, {"bias": 1}, {"depth": 0}):
         with pytest.raises(UnsupportedError, match=next(iter(settings))):
             NTKProcess(**settings)
+
+
+@pytest.mark.parametrize("fixed", [0.0, 1e-10])
+def test_without_noise_different_values_at_one_point_do_not_decide_the_settings(fixed):
+    x = np.array([[0.1], [0.1], [0.1], [0.4], [0.7], [0.7]])
+    y = np.array([1.0, 2.0, 3.0, 0.0, -1.0, -1.0])
+    model = NTKProcess(noise=fixed)
+    fitted = fit(model, x, y)
+    assert fitted.info["variance"] < 10.0 * y.var()
+    posterior = fitted.posterior
+    assert posterior.mean(x[:1]) == pytest.approx(2.0, abs=1e-3)
+    assert np.sqrt(posterior.var(np.linspace(0.0, 1.0, 11)[:, None])).max() < 5.0 * y.std()

@@ -366,6 +366,9 @@ def test_a_loss_that_hardly_falls_at_a_steep_gradient_has_not_converged():
     network = MLP(2, 256)
     result = fit(network, draws(network, dim=3, count=4), x, y, lam=0.01, capacity=64)
     assert np.all(result.gradient_norm[result.converged] <= 0.5)
+    steep = result.gradient_norm > 0.5
+    assert steep.any()
+    assert all("No step lowered the loss" in result.reasons[i] for i in np.flatnonzero(steep))
 
 
 def test_nothing_to_learn_takes_no_step():

@@ -24,9 +24,9 @@ from augury.core.data import Data, bucket
 from augury.core.keys import KeyArray, root_key
 from augury.core.precision import computing, to_numpy
 from augury.surrogates.base import Capability, Fit
-from augury.surrogates.gp import fit_status, standardization
+from augury.surrogates.gp import fit_status, standardization, without_repeats
 from augury.surrogates.networks import Network
-from augury.surrogates.ntk_process import Realized, evenly
+from augury.surrogates.ntk_process import NO_NOISE, Realized, evenly
 from augury.surrogates.spectral_density import Likeliest, likeliest
 from augury.surrogates.tangent import Params, ntk
 from augury.surrogates.tangent_posterior import TangentModel, regress
@@ -100,8 +100,10 @@ class EmpiricalProcess:
         """Output scale and noise of largest posterior density, at parameters drawn with `key`."""
         shift, scale = standardization(data, self.standardize)
         chosen = evenly(data.n, self.tuning_points)
-        y = (data.y[chosen] - shift) / scale
-        rows = data.x[chosen] if len(chosen) else np.full((1, data.dim), 0.5)
+        rows, y = data.x[chosen], (data.y[chosen] - shift) / scale
+        if self.noise is not None and self.noise / scale**2 < NO_NOISE:
+            rows, y = without_repeats(rows, y)
+        rows = rows if len(rows) else np.full((1, data.dim), 0.5)
         K = self._kernel(rows, key)
         unit = float(np.mean(np.diagonal(K)))
         if not (np.isfinite(unit) and unit > 0.0):

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from jaxtyping import Float
 from numpy.random import Generator
 
 from augury._checks import check_flags, need_count
@@ -182,6 +183,21 @@ def standardization(data: Data, wanted: bool = True) -> tuple[float, float]:
         spread = float(y.std())
     rounding = 1e-12 * float(np.abs(y).max())  # what it leaves of equal values
     return float(y.mean()), spread if spread > max(rounding, SMALLEST_SCALE) else 1.0
+
+
+def without_repeats(
+    x: Float[np.ndarray, "n D"], y: Float[np.ndarray, " n"]
+) -> tuple[Float[np.ndarray, "m D"], Float[np.ndarray, " m"]]:
+    """Every row once, with the mean of its values: what a model without noise can tell of them.
+
+    The marginal likelihood of different values at one point is 0 without noise; with the jitter that
+    grows with the variance, it is largest at the largest variance.
+    """
+    _, first, which = np.unique(x, axis=0, return_index=True, return_inverse=True)
+    which = which.ravel()
+    means = np.bincount(which, y, minlength=len(first)) / np.bincount(which, minlength=len(first))
+    order = np.argsort(first)
+    return x[first[order]], means[order]
 
 
 def fit_status(solution: np.ndarray, scale: float, jitter: float) -> Status:

@@ -25,9 +25,10 @@ from augury.core.data import Data, bucket, pad
 from augury.core.keys import KeyArray, fold, generator
 from augury.core.precision import computing, to_numpy
 from augury.surrogates.base import Capability, Fit
+from augury.surrogates.cnn import CNN
 from augury.surrogates.empirical_process import EmpiricalProcess
 from augury.surrogates.gp import fit_status, standardization
-from augury.surrogates.networks import Network, draw_layer, stack
+from augury.surrogates.networks import MLP, Network, draw_layer, stack
 from augury.surrogates.ntk_process import NTKProcess, evenly
 from augury.surrogates.process import NeuralSurrogate
 from augury.surrogates.sample_then_optimize import described
@@ -63,7 +64,7 @@ class NeuralLinear(NeuralSurrogate):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.process, EmpiricalProcess) and not self.process.network.knows_last:
+        if isinstance(self.process, EmpiricalProcess) and not isinstance(self.process.network, MLP | CNN):
             raise UnsupportedError(
                 "a linear head needs a network whose last layer is known; got "
                 f"{type(self.process.network).__name__}. Use an MLP or a CNN."

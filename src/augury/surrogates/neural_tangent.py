@@ -1,8 +1,8 @@
 """A trained network for the mean, the tangent features of a network for the variance.
 
     θ_t  = argmin Σ_i (y_i − h(x_i; θ))² + λ‖θ − θ_0‖²              (neural-bo, algorithm 2, TrainNN)
-    U_t  = λI + Σ_i g(x_i) g(x_i)ᵀ                                  (algorithm 1, line 4)
-    σ_t² = λ g(x)ᵀU_t⁻¹g(x)                                         (line 8)
+    U_t  = λI + Σ_i g(x_i) g(x_i)ᵀ                                  (algorithm 1, line 7)
+    σ_t² = λ g(x)ᵀU_t⁻¹g(x)                           (line 3, where it is that of t − 1)
     f̃(x) = h(x; θ_t) + ν⟨g(x), ξ⟩,   ξ ~ N(0, λU_t⁻¹)
 
 The features g(x) = ∇h(x; θ) are those of the initial parameters θ_0 (neural-bo) or of the current θ_t

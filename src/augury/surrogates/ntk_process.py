@@ -2,7 +2,7 @@
 
 All outputs are standardized, so one set of priors serves every problem:
 
-    log σ_W ~ N(log 1.5, ½²)     (fixed at √2 for ReLU, whose kernel only scales with it)
+    log σ_W ~ N(log 1.5, ½²)     (fixed at √2 for ReLU: σ_b and v do nearly all that it would)
     log σ_b ~ N(log 0.5, 1)
     log v   ~ N(0, 1)            v: the prior variance at a typical point of the cube
     log noise ~ N(−8, 4)
@@ -28,7 +28,7 @@ from augury.core.linalg import cholesky, inverse_factor, square
 from augury.core.precision import computing, jit, to_numpy
 from augury.surrogates.base import Capability, Fit
 from augury.surrogates.dual_activations import DUALS, Activation
-from augury.surrogates.gp import fit_status, standardization
+from augury.surrogates.gp import fit_status, standardization, without_repeats
 from augury.surrogates.gp_posterior import LARGEST_SMALL_MATRIX, condition_on, covariance
 from augury.surrogates.networks import MLP, Network
 from augury.surrogates.ntk import NTK
@@ -45,6 +45,7 @@ FIRST_EVALUATIONS = 6  # from every start, before the best goes on
 MAX_EVALUATIONS = 40
 LARGEST_FINITE_BIAS = 1.0  # σ_b of networks that are trained
 SMALLEST_NOISE = 1e-12  # that a search sees, in standardized units
+NO_NOISE = 1e-8  # below which the jitter is larger
 
 
 class NTKHyper(NamedTuple):
@@ -151,6 +152,8 @@ class NTKProcess:
         shift, scale = standardization(data, self.standardize)
         chosen = evenly(data.n, self.tuning_points)
         x, y = data.x[chosen], (data.y[chosen] - shift) / scale
+        if self.noise is not None and self.noise / self.unit(scale) < NO_NOISE:
+            x, y = without_repeats(x, y)
         depths = DEPTHS if self.depth is None else (self.depth,)
         bounds = {depth: self._bounds(depth, scale, data.dim, finite) for depth in depths}
         if len(x) == 0:

@@ -1,16 +1,16 @@
 """Sample, then optimize: a network trained from random parameters is a draw from a posterior.
 
     f̃(x; θ) = f(x; θ) + ⟨∇f(x; θ_0), θ_0'⟩,   θ_0, θ_0' ~ N(0, I), the last layer of θ_0' set to 0
-    θ = argmin Σ_i (y_i + ε_i − β f̃(x_i; θ))² + β²σ²‖θ − θ_0‖²,   ε_i ~ N(0, β²σ²)
+    θ = argmin Σ_i (y_i + ε_i − β f̃(x_i; θ))² + β²σ²‖θ − θ_0‖²,   ε_i ~ N(0, β²σ²)      (Eq. 1)
 
 A network whose last layer is not known (a user's) has, with all of w ~ N(0, I),
 
     f̃(x; θ) = f(x; θ) − f(x; θ_0) + ⟨∇f(x; θ_0), w⟩
 
 instead, whose prior has the same kernel. In the limit of infinite width β f̃(·; θ) is drawn from the
-posterior of the process with the neural tangent kernel, its standard deviation multiplied by β. Without
-the term of θ_0' (the correction) it is the draw of Be Greedy's Proposition 1; without correction, noise
-and penalty, a member of a deep ensemble.
+posterior of the process with the neural tangent kernel (Eqs. 2 and 3), its standard deviation multiplied
+by β. Without the term of θ_0' (the correction) it is the draw of Be Greedy's Proposition 1; without
+correction, noise and penalty, a member of a deep ensemble.
 
 References: Dai et al. (2022), "Sample-then-optimize batch neural Thompson sampling" (sto-bnts),
 algorithm 1; Paria et al. (2022), "Be Greedy" (be-greedy), algorithms 2 and 3; He, Lakshminarayanan & Teh

@@ -1,7 +1,7 @@
 """Sample, then optimize, for the linear model on the tangent features of a network, solved exactly.
 
     f(x; θ) = ⟨∇f(x; θ_0'), θ⟩,   θ_0' ~ init(·),   θ_0 ~ N(0, I)
-    θ = argmin Σ_i (y_i + ε_i − β f(x_i; θ))² + β²σ²‖θ − θ_0‖²,   ε_i ~ N(0, β²σ²)
+    θ = argmin Σ_i (y_i + ε_i − β f(x_i; θ))² + β²σ²‖θ − θ_0‖²,   ε_i ~ N(0, β²σ²)      (Eq. 1)
 
 A least-squares problem: instead of by gradient descent it is solved in the dual, by one factorization of
 the n × n matrix of the empirical NTK at θ_0' (:mod:`augury.surrogates.tangent_posterior`). Given θ_0' the

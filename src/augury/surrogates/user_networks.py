@@ -1,5 +1,6 @@
 """Networks that the user brings: a pair of functions, or an Equinox module."""
 
+import functools
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -16,9 +17,10 @@ from augury.core.keys import KeyArray, generator
 from augury.core.precision import computing, jit, to_numpy
 from augury.surrogates.cnn import CNN
 from augury.surrogates.networks import Network
-from augury.surrogates.tangent import Params
+from augury.surrogates.tangent import MEMORY, Params, parameter_count
 
 IMAGES = 16  # that are scored together
+LARGEST_ROWS = 4096  # that are ever scored together
 
 
 class UserNetwork(Network):
@@ -48,11 +50,16 @@ class UserNetwork(Network):
                     f"{name} must be a function; got {getattr(self, name)!r}. "
                     "Pass the pair draw(key) -> params and apply(params, row) -> number."
                 )
+        if self.last is not None and not callable(self.last):
+            raise UnsupportedError(
+                f"last must be a function; got {self.last!r}. "
+                "Pass last(params) -> params that sets the parameters of the last layer to 0."
+            )
 
     @property
     def rows_at_once(self) -> int | None:
-        """Few where it sees images, of which its layers may make many."""
-        return None if self.shape is None or len(self.shape) == 1 else IMAGES
+        """Few where it sees images, of which its layers may make many, or has many parameters."""
+        return _rows_at_once(self.shape, _drawn_count(self.draw))
 
     @property
     def knows_last(self) -> bool:
@@ -120,8 +127,8 @@ class ModuleNetwork(Network):
 
     @property
     def rows_at_once(self) -> int | None:
-        """Few where it sees images, of which its layers may make many."""
-        return None if self.shape is None or len(self.shape) == 1 else IMAGES
+        """Few where it sees images, of which its layers may make many, or has many parameters."""
+        return _rows_at_once(self.shape, parameter_count(eqx.filter(self.module.value, _is_array)))
 
     @property
     def knows_last(self) -> bool:
@@ -147,6 +154,23 @@ class ModuleNetwork(Network):
             "the last layer of a user's network must be known here; got an Equinox module. "
             "Use UserNetwork with last=, a function that sets the parameters of the last layer to 0."
         )
+
+
+def _rows_at_once(shape: tuple[int, ...] | None, parameters: int) -> int | None:
+    """So few that their gradients take no more memory than a Jacobian may; None for as many as wanted."""
+    if shape is not None and len(shape) > 1:
+        return IMAGES
+    rows = max(1, MEMORY // (2 * 8 * parameters))
+    return None if rows >= LARGEST_ROWS else rows
+
+
+@functools.lru_cache(maxsize=256)
+def _drawn_count(draw: Callable[[Any], Params]) -> int:
+    """The number of parameters; 1 if that is not known, because it cannot be drawn."""
+    try:
+        return max(1, parameter_count(jax.eval_shape(draw, jax.random.key(0))))
+    except Exception:  # what is wrong is said where parameters are drawn in earnest
+        return 1
 
 
 def as_network(given: Any) -> Network:
@@ -211,9 +235,29 @@ def check_network(network: Network, dim: int, key: KeyArray) -> Params:
     if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves((value, gradient))):
         raise UnsupportedError(
             f"a network and its gradient must be finite; got NaN or infinity at the centre of the space "
-            f"(value {value}). Avoid roots and logarithms at 0."
+            f"(value {value}). Avoid roots, logarithms and divisions at 0."
         )
+    if isinstance(network, UserNetwork) and network.last is not None:
+        _check_last(network.last, params)
     return params
+
+
+def _check_last(last: Callable[[Params], Params], params: Params) -> None:
+    """Refuse what does not give parameters of the same shapes."""
+    try:
+        shapes = jax.tree.map(np.shape, params)
+        same = jax.tree.map(np.shape, last(params)) == shapes
+    except Exception as error:
+        first = str(error).partition("\n")[0].rstrip(".")
+        raise UnsupportedError(
+            f"last must accept the parameters that draw returns; got {type(error).__name__}: {first}. "
+            "Return the same parameters with those of the last layer set to 0."
+        ) from error
+    if not same:
+        raise UnsupportedError(
+            "last must return parameters of the same structure and shapes as draw; got others. "
+            "Return the same parameters with those of the last layer set to 0."
+        )
 
 
 @jit
