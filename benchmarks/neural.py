@@ -86,12 +86,15 @@ def known(name: str, observations: int, dimension: int) -> tuple[Optimizer, Call
     return optimizer, value
 
 
-def first_ask(name: str, observations: int, dimension: int) -> float:
-    """Seconds of the first ask of a study with so many observations."""
-    optimizer, _ = known(name, observations, dimension)
-    started = time.perf_counter()
-    optimizer.ask()
-    return time.perf_counter() - started
+def learning(name: str, observations: int, dimension: int) -> dict[str, float]:
+    """Seconds of the last ask up to so many observations that learns the settings, warm."""
+    seconds = 0.0
+    for _ in range(2):
+        optimizer, _ = known(name, last_tuning(observations), dimension)
+        started = time.perf_counter()
+        optimizer.ask()
+        seconds = time.perf_counter() - started
+    return {"learning": seconds}
 
 
 def measure(name: str, observations: int, dimension: int, batch: int, points: int) -> dict[str, float]:
@@ -99,7 +102,6 @@ def measure(name: str, observations: int, dimension: int, batch: int, points: in
     rounds: list[float] = []
     training: list[float] = []
     for _ in range(2):
-        learning = first_ask(name, last_tuning(observations), dimension) if points == 1 else 0.0
         optimizer, value = known(name, observations - points, dimension)
         rounds.clear()
         training.clear()
@@ -116,7 +118,6 @@ def measure(name: str, observations: int, dimension: int, batch: int, points: in
         "slowest": max(rounds[1:]),
         "training": float(np.mean(training[1:])),
         "begun": rounds[0],
-        "learning": learning,
         "peak_mib": peak_mib(),
     }
 
@@ -135,7 +136,8 @@ def main() -> None:
     parser.add_argument("--one", nargs=5, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
-        print(json.dumps(measure(options.one[0], *map(int, options.one[1:]))))
+        name, *numbers = options.one[0], *map(int, options.one[1:])
+        print(json.dumps(measure(name, *numbers) if numbers[-1] else learning(name, *numbers[:2])))
         return
     wanted: list[tuple[str, int, int, int, float | None]] = list(FIGURES)
     if options.figure6:
@@ -145,6 +147,8 @@ def main() -> None:
     rows = []
     for name, observations, dimension, batch, limit in wanted:
         found = apart(name, observations, dimension, batch, 1 if options.figure6 else POINTS)
+        if options.figure6:
+            found |= apart(name, observations, dimension, batch, 0)
         case = {"algorithm": name, "observations": observations, "batch": batch}
         results.append(case | found)
         cells = [f"{found[column]:.2f}" for column in columns]
