@@ -98,14 +98,16 @@ def test_adam_climbs_and_stays_in_the_cube():
     rate = np.full((2, 2), 0.01)
     starts = rows(np.array([0.2, 0.99]))
     with computing():
-        ends, best, top = (
-            np.asarray(a) for a in adam(MeanScore(fitted()), starts, rate, rate / 100, 100)
-        )
+        score, mean = MeanScore(fitted()), np.asarray(fitted().mean(starts))
+        ends, best, top = (np.asarray(a) for a in adam(score, starts, rate, rate / 100, 100, mean))
+        one, after, _ = (np.asarray(a) for a in adam(score, starts, rate, rate / 100, 1, mean - 1.0))
+        _, same, _ = (np.asarray(a) for a in adam(score, starts, rate, rate / 100, 1, mean))
     assert np.all((ends >= 0.0) & (ends <= 1.0))
-    mean = np.asarray(fitted().mean(starts))
     assert np.all(top >= mean)
-    assert np.asarray(fitted().mean(best))[0] == pytest.approx(top[0])
     assert top[0] > mean[0] + 0.1
+    assert np.abs(best[0] - starts[0]).max() > 0.01
+    np.testing.assert_array_equal(after[0], one[0])  # the point after the one whose score counts
+    np.testing.assert_array_equal(same[0], starts[0])  # whose score is not above that of the start
 
 
 def test_noise_is_other_noise_in_every_fit():

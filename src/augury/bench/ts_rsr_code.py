@@ -31,6 +31,8 @@ from augury.surrogates.gp_posterior import GPPosterior, joint_factor
 from augury.surrogates.hyperfit import Tuned
 
 STEP = 128  # the numbers of candidates for which something is compiled are its multiples
+LARGEST = 1e300  # in the place of infinity
+ROUNDING = 1e-9  # of a score, by which another one must be larger
 FAR = 0.1  # in the problem's units, from which two points are different candidates
 
 
@@ -114,7 +116,7 @@ class CandidateSet:
         if self.refine and anew and without:
             rate = self.rate / np.asarray(self.box)[None]
             with computing():
-                climbed = adam(score, self.rows[i : i + 1], rate, rate, self.refine)
+                climbed = adam(score, self.rows[i : i + 1], rate, rate, self.refine, scores[i : i + 1])
                 _, row, value = (np.asarray(a) for a in climbed)
             if value[0] > scores[i]:
                 return Best(row[0], None, float(value[0]), 1.0)
@@ -123,36 +125,42 @@ class CandidateSet:
 
 @jit
 def adam(
-    score: Score, starts: Float[Array, "k D"], rate: Array, clamped: Array, steps: int
+    score: Score,
+    starts: Float[Array, "k D"],
+    rate: Array,
+    clamped: Array,
+    steps: int,
+    floor: Float[Array, " k"],
 ) -> tuple[Array, Array, Array]:
-    """Where ascents end, and the best points on the way with their scores.
+    """Where ascents end; where the steps from the best points on the way led, and these points' scores.
 
     A step out of the cube ends at its border; Adam (Kingma & Ba, 2015) then begins anew, at the rate
-    `clamped`.
+    `clamped`. Points count as best if their scores are above `floor` and the steps from them stay inside;
+    that the point after such a step is taken, and not the one before, is the code's way.
     """
     both = jax.value_and_grad(score)
 
-    def one(start: Array, rate: Array, clamped: Array) -> tuple[Array, Array, Array]:
+    def one(start: Array, rate: Array, clamped: Array, floor: Array) -> tuple[Array, Array, Array]:
         def step(state: tuple[Array, ...], _: None) -> tuple[tuple[Array, ...], None]:
             x, m, v, count, rate, best, top = state
             value, g = both(x)
-            better = value > top
-            best, top = jnp.where(better, x, best), jnp.where(better, value, top)
             count = count + 1.0
             m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
             unbiased = m / (1.0 - 0.9**count), v / (1.0 - 0.999**count)
             moved = x + rate * unbiased[0] / (jnp.sqrt(unbiased[1]) + 1e-8)
             x = jnp.clip(moved, 0.0, 1.0)
             outside = jnp.any(x != moved)
+            better = (value > top + ROUNDING * jnp.abs(top)) & ~outside
+            best, top = jnp.where(better, x, best), jnp.where(better, value, top)
             m, v, count = (jnp.where(outside, 0.0, a) for a in (m, v, count))
             return (x, m, v, count, jnp.where(outside, clamped, rate), best, top), None
 
         zero = jnp.zeros_like(start)
-        first = (start, zero, zero, jnp.zeros(()), rate, start, jnp.asarray(-jnp.inf))
+        first = (start, zero, zero, jnp.zeros(()), rate, start, jnp.maximum(floor, -LARGEST))
         (x, *_, best, top), _ = jax.lax.scan(step, first, None, length=steps)
         return x, best, top
 
-    return jax.vmap(one)(starts, rate, clamped)
+    return jax.vmap(one)(starts, rate, clamped, floor)
 
 
 @dataclass(frozen=True)
@@ -164,7 +172,8 @@ class OnCandidates:
         size: random points, drawn anew for every batch.
         ascend_mean: whether ascents of the mean from the best of them, and from better observations, are
             among the candidates.
-        refine: steps of an ascent of the score from the chosen candidate, but for a batch's first.
+        refine: steps of an ascent of the score from the chosen candidate, but for a batch's first; of the
+            best point on the way, the next one is taken.
         rate: of that ascent.
         box: lengths of the sides of the box, in whose units the code's rates and distances are.
     """
@@ -215,7 +224,8 @@ class OnCandidates:
         used = np.arange(bucket(len(starts))) % len(starts)  # compiled for few numbers
         rates = np.where(used == 0, 1e-3, 1e-2)[:, None] / box
         with computing():
-            ends, _, _ = adam(MeanScore(posterior), starts[used], rates, 1e-4 / box + 0 * rates, 200)
+            clamped, floor = 1e-4 / box + 0 * rates, np.full(len(used), -np.inf)
+            ends, _, _ = adam(MeanScore(posterior), starts[used], rates, clamped, 200, floor)
         return np.asarray(ends)[: len(starts)]
 
 
