@@ -110,7 +110,7 @@ def report(results: dict[str, dict[int, list[float]]]) -> None:
     rows = []
     for name, by_size in median.items():
         cells = [f"{by_size[m]:.2f}" if m in by_size else "" for m in SIZES]
-        growth = f"{by_size[100] / 100 / (by_size[20] / 20):.2f}" if 100 in by_size else ""
+        growth = f"{grown(by_size):.2f}" if 100 in by_size else ""
         times = [f"{median[PEER][m] / by_size[m]:.1f}" if PEER in median else "" for m in (5, 20)]
         rows.append([name, *cells, growth, *times])
     print(markdown(head, rows))
@@ -118,14 +118,18 @@ def report(results: dict[str, dict[int, list[float]]]) -> None:
         if name == PEER:
             continue
         said = [f"100 points in {by_size[100]:.1f} s, limit {LIMIT:g} s: {met(by_size[100] <= LIMIT)}"]
-        grown = by_size[100] / 100 / (by_size[20] / 20)
-        said.append(f"growth {grown:.2f} times linear: {met(grown <= LINEAR)}")
+        said.append(f"growth {grown(by_size):.2f} times linear: {met(grown(by_size) <= LINEAR)}")
         for m in (5, 20) if PEER in median else ():
             ratio = median[PEER][m] / by_size[m]
             said.append(
                 f"{m} points {ratio:.1f} times as fast, at least {FASTER:g}: {met(ratio >= FASTER)}"
             )
         print(f"{name}: {'; '.join(said)}")
+
+
+def grown(by_size: dict[int, float]) -> float:
+    """Seconds per point of the largest batch, as a multiple of those of 20 points."""
+    return by_size[100] / 100 / (by_size[20] / 20)
 
 
 def met(holds: bool) -> str:

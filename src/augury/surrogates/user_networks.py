@@ -211,9 +211,8 @@ def draw_params(network: Network, dim: int, key: KeyArray) -> Params:
     except AuguryError:
         raise
     except Exception as error:
-        first = str(error).partition("\n")[0].rstrip(".")
         raise UnsupportedError(
-            f"a network must accept one row of shape {(dim,)}; got {type(error).__name__}: {first}. Use "
+            f"a network must accept one row of shape {(dim,)}; got {_named(error)}. Use "
             "jax.numpy, pass shape= if it wants images, and draw parameters for that many columns."
         ) from error
     if getattr(out, "shape", None) != ():
@@ -225,6 +224,12 @@ def draw_params(network: Network, dim: int, key: KeyArray) -> Params:
             "Return what it computes, unrounded, and the real part of complex numbers."
         )
     return params
+
+
+def _named(error: Exception) -> str:
+    """An error in the middle of a sentence."""
+    first = str(error).partition("\n")[0].rstrip(".")
+    return f"{type(error).__name__}: {first}"
 
 
 def check_network(network: Network, dim: int, key: KeyArray) -> Params:
@@ -248,9 +253,8 @@ def _check_last(last: Callable[[Params], Params], params: Params) -> None:
         shapes = jax.tree.map(np.shape, params)
         same = jax.tree.map(np.shape, last(params)) == shapes
     except Exception as error:
-        first = str(error).partition("\n")[0].rstrip(".")
         raise UnsupportedError(
-            f"last must accept the parameters that draw returns; got {type(error).__name__}: {first}. "
+            f"last must accept the parameters that draw returns; got {_named(error)}. "
             "Return the same parameters with those of the last layer set to 0."
         ) from error
     if not same:
