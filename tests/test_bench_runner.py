@@ -13,6 +13,7 @@ import pytest
 
 from augury._errors import DataError, StorageError
 from augury.bench import records, runner
+from augury.bench.designs import initial_points
 from augury.bench.experiment import Experiment, Job, Method, Task
 from augury.bench.journal import Journal, read_lines
 from augury.bench.memory import Meter
@@ -486,8 +487,8 @@ def test_a_journal_with_a_broken_line_is_refused(tmp_path):
 def test_the_initial_design_is_that_of_the_seed():
     task = job().task
     problem = runner.make_problem(task, 0)
-    first, again, other = (runner.initial_points(task, problem, "sobol", s) for s in (0, 0, 1))
+    first, again, other = (initial_points(task, problem, "sobol", s) for s in (0, 0, 1))
     assert first == again != other
-    uniform = runner.initial_points(task, problem, "random", 0)
+    uniform = initial_points(task, problem, "random", 0)
     assert uniform != first
     assert np.array([list(p.values()) for p in uniform]).shape == (4, 2)

@@ -8,7 +8,9 @@ import pytest
 
 from augury import Algorithm, Float, Optimizer, Space
 from augury.bench import runner
+from augury.bench.designs import initial_points, of_ts_rsr_code, sequence_of_ts_rsr_code
 from augury.bench.experiment import Experiment, Job, Method, Task
+from augury.bench.problems.pushing import TSRSR_GOALS_3D, TSRSR_GOALS_4D
 from augury.bench.records import check_records
 from augury.bench.report import html, markdown
 from augury.bench.report.gathering import build_report
@@ -49,6 +51,25 @@ def choose(policy, posterior, count, places=GRID[::4]):
         candidates=lambda n, key, *, without=(): Rows(places),
         keys=[fold(KEY, i) for i in range(count)],
     )
+
+
+def test_runs_begin_with_the_points_of_the_code():
+    # the goals of the pushing problems are known, and come right before the points
+    for problem, goals in (
+        ("robot-push-3-tsrsr", TSRSR_GOALS_3D),
+        ("robot-push-4-tsrsr-code", TSRSR_GOALS_4D),
+    ):
+        drawn = sequence_of_ts_rsr_code(problem).uniform(-5.0, 5.0, (10, 2))
+        np.testing.assert_allclose(drawn, goals, atol=1e-4)
+        numbers = sequence_of_ts_rsr_code(problem)
+        after = numbers.uniform(size=20 + 2 * 15 * 3)[20:].reshape(2, 15, 3)
+        runs = [of_ts_rsr_code(problem, run, 15, 3) for run in range(2)]
+        np.testing.assert_array_equal(runs, after)
+    task = Task("rosenbrock-2", 15, 50, 5)
+    problem = runner.make_problem(task, 1)
+    x, y = np.random.RandomState(0).uniform((-2.0, -1.0), (2.0, 3.0), (30, 2))[15]
+    first = initial_points(task, problem, "ts-rsr code", 1)[0]
+    np.testing.assert_allclose(list(first.values()), [x, y])
 
 
 def test_a_batch_is_chosen_from_one_set_of_candidates():

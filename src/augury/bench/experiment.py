@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+Design = Literal["sobol", "random", "ts-rsr code"]
+DESIGNS: tuple[Design, ...] = ("sobol", "random", "ts-rsr code")
 Metric = Literal["cumulative regret", "simple regret", "best value", "detection rate"]
 METRICS = ("cumulative regret", "simple regret", "best value", "detection rate")
 Pick = Literal["best at the end", "cumulative regret over the last half"]
@@ -92,7 +94,7 @@ class Experiment:
     repeats: int
     tasks: tuple[Task, ...]
     methods: tuple[Method, ...]
-    design: Literal["sobol", "random"] = "sobol"
+    design: Design = "sobol"
     note: str = ""
     pick: Pick = "best at the end"  # how the paper picks among a grid of settings
     published: Mapping[str, Any] = field(default_factory=dict)  # numbers that the paper prints
@@ -108,7 +110,7 @@ class Job:
     task: Task
     method: Method
     seed: int
-    design: Literal["sobol", "random"] = "sobol"
+    design: Design = "sobol"
 
     @property
     def key(self) -> str:

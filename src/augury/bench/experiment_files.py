@@ -8,12 +8,20 @@ from pathlib import Path
 from typing import Any, Literal
 
 from augury._errors import AuguryError, UnsupportedError
-from augury.bench.experiment import MEASURES, METRICS, PICKS, Claim, Experiment, Method, Task
+from augury.bench.experiment import (
+    DESIGNS,
+    MEASURES,
+    METRICS,
+    PICKS,
+    Claim,
+    Experiment,
+    Method,
+    Task,
+)
 from augury.bench.methods import check_method
 from augury.bench.problems import problems
 from augury.bench.wrappers import wrapper
 
-DESIGNS = ("sobol", "random")
 KEYS = {"paper", "title", "metric", "repeats", "design", "note", "pick", "published", "claims", "fresh"}
 KEYS |= {"quick", "tasks", "methods"}
 QUICK_KEYS = {"repeats", "iterations", "problems", "methods", "defaults"}

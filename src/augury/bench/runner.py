@@ -24,6 +24,7 @@ import numpy as np
 from tqdm import tqdm
 
 from augury._errors import DataError, SpaceError
+from augury.bench.designs import initial_points
 from augury.bench.driver import Asked, Driver, Event
 from augury.bench.experiment import Experiment, Job, Task, jobs
 from augury.bench.journal import BEGIN_ANEW, Journal, finite
@@ -34,7 +35,6 @@ from augury.bench.problems import problem as find_problem
 from augury.bench.records import Record, check_records, current, make_record
 from augury.bench.workers import JobError, Workers
 from augury.bench.wrappers import wrapper
-from augury.space import Pool
 
 AHEAD = 2  # jobs handed to the executor per worker, running ones included
 PATIENCE = 20.0  # seconds for which a job waits for a process that still has its journal open
@@ -183,17 +183,6 @@ def make_problem(task: Task, seed: int) -> Problem:
     for number, spec in enumerate(task.wrap):
         problem = wrapper(spec)(problem, 1000 * (number + 1) + seed)
     return problem
-
-
-def initial_points(task: Task, problem: Problem, design: str, seed: int) -> list[Mapping[str, Any]]:
-    """The initial design of a seed, the same for all methods."""
-    space, rng = problem.space, np.random.default_rng([seed, zlib.crc32(task.label.encode())])
-    if isinstance(space, Pool):
-        count = min(task.initial, int(space.size))
-        return [space.decode(int(i)) for i in rng.choice(int(space.size), count, replace=False)]
-    if design == "sobol":
-        return [space.decode(row) for row in space.sobol(task.initial, int(rng.integers(2**31)))]
-    return [space.decode(row) for row in space.draw(task.initial, rng)[0]]
 
 
 def _play(job: Job, problem: Problem, method: Driver, journal: Journal, meter: Meter) -> None:
