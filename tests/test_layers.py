@@ -19,7 +19,7 @@ LAYERS: list[set[str] | tuple[set[str], ...]] = [
     {"trial", "history", "design", "state"},
     {"model"},
     {"optimizer"},
-    {"progress", "run"},
+    ({"progress", "run"}, {"studies"}),
     {"bench"},
     {"cli", "__main__"},
 ]

@@ -26,6 +26,14 @@ def test_the_code_of_the_page_on_batches_runs():
     assert len(names["opt"].trials) == 11
 
 
+def test_the_code_of_the_page_on_studies_runs(capsys):
+    (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "studies.md").read_text(), re.DOTALL)
+    names: dict = {}
+    exec(block, names)
+    assert len(names["study"].trials) == 20
+    assert "GaussianProcess" in capsys.readouterr().out
+
+
 def test_the_first_example_has_at_most_eight_lines_of_code():
     first = re.search(r"```python\n(.*?)```", README, re.DOTALL).group(1)
     assert len([line for line in first.splitlines() if line.strip()]) <= 8

@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "Algorithm": "algorithm",
+    "AugurySampler": "studies.sampler",
     "algorithms": "algorithm",
     "AuguryError": "_errors",
     "DataError": "_errors",
@@ -46,11 +47,13 @@ if TYPE_CHECKING:
     from augury.optimizer import Optimizer
     from augury.run import Result, maximize, minimize
     from augury.space import Choice, Float, Int, Pool, Space
+    from augury.studies.sampler import AugurySampler
     from augury.trial import Trial
 
 __all__ = [
     "Algorithm",
     "AuguryError",
+    "AugurySampler",
     "Choice",
     "DataError",
     "Float",

@@ -1,7 +1,7 @@
 """What is known so far: trials in the order they were told, and the data that models are fitted to."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -22,30 +22,32 @@ class History:
     def __init__(self, space: Domain, sign: float) -> None:
         self.space = space
         self.sign = sign  # +1 to maximize, −1 to minimize: inside, everything maximizes
-        self.trials: list[Trial] = []
+        self.trials: dict[int, Trial] = {}  # by number, in the order they came
+        self.next_number = 0
         self.order: list[int] = []  # numbers of finished trials, as they were told
-        self.params: list[dict[str, Any]] = []  # as asked or told, whatever happens to the trials
-        self._rows: list[np.ndarray] = []
-        self._indices: list[int | None] = []
+        self.params: dict[int, dict[str, Any]] = {}  # as asked or told, whatever happens to the trials
+        self._rows: dict[int, np.ndarray] = {}
+        self._indices: dict[int, int | None] = {}
 
     def add(self, trial: Trial) -> None:
-        """Register a trial under the next number."""
+        """Register a trial under its number."""
         row = self.space.encode(trial.params)
-        self.trials.append(trial)
-        self.params.append(dict(trial.params))
-        self._rows.append(row)
-        self._indices.append(self._index(trial.params, row))
+        self.trials[trial.number] = trial
+        self.next_number = trial.number + 1
+        self.params[trial.number] = dict(trial.params)
+        self._rows[trial.number] = row
+        self._indices[trial.number] = self._index(trial.params, row)
 
-    def forget(self, known: int) -> None:
-        """Drop the trials after the first `known`, none of which has been told."""
-        for record in (self.trials, self.params, self._rows, self._indices):
-            del record[known:]
+    def forget(self, numbers: Iterable[int]) -> None:
+        """Drop trials that have not been told."""
+        for number in list(numbers):
+            for record in (self.trials, self.params, self._rows, self._indices):
+                del record[number]
 
     def saved(self) -> list[dict[str, Any]]:
         """The trials as the JSON state holds them."""
         return [
-            trial.to_dict() | {"params": params}
-            for trial, params in zip(self.trials, self.params, strict=True)
+            trial.to_dict() | {"params": self.params[number]} for number, trial in self.trials.items()
         ]
 
     def _index(self, params: Mapping[str, Any], row: np.ndarray) -> int | None:
@@ -66,17 +68,17 @@ class History:
     @property
     def taken(self) -> frozenset[int]:
         """Indices of all points of a finite space that were asked or told."""
-        return frozenset(index for index in self._indices if index is not None)
+        return frozenset(index for index in self._indices.values() if index is not None)
 
     @property
     def pending(self) -> Float[np.ndarray, "p D"]:
         """The points that are being evaluated, in the order they were asked."""
-        return self._matrix([t.number for t in self.trials if t.state is State.PENDING])
+        return self._matrix([n for n, trial in self.trials.items() if trial.state is State.PENDING])
 
     @property
     def asked(self) -> Float[np.ndarray, "n D"]:
         """All points, finished or not."""
-        return self._matrix(range(len(self.trials)))
+        return self._matrix(self.trials)
 
     def _matrix(self, numbers: Any) -> np.ndarray:
         rows = [self._rows[number] for number in numbers]
@@ -85,7 +87,8 @@ class History:
     def count(self, origin: Origin, *, finished: bool = False) -> int:
         """How many trials have that origin."""
         return sum(
-            t.origin is origin and not (finished and t.state is State.PENDING) for t in self.trials
+            t.origin is origin and not (finished and t.state is State.PENDING)
+            for t in self.trials.values()
         )
 
     @property

@@ -134,7 +134,7 @@ class Model:
         assert maximizer is not None
         climbs = Capability.GRADIENT in self.capabilities
         started = time.perf_counter()
-        first = len(self._history.trials)
+        first = self._history.next_number
 
         def taken_with(without: Sequence[Chosen]) -> frozenset[int]:
             chosen = {p.index for p in without if p.index is not None}

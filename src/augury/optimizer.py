@@ -116,8 +116,9 @@ class Optimizer:
 
     def _ask_some(self, n: int) -> list[Trial]:
         asked: list[Trial] = []
-        known, queue = len(self._history.trials), list(self._queue)
-        batch = n + known - len(self._history.order)  # with the points that are being evaluated
+        known, first = set(self._history.trials), self._history.next_number
+        queue = list(self._queue)
+        batch = n + self._pending()  # with the points that are being evaluated
         with computing(self.device):
             while len(asked) < n:
                 try:
@@ -127,8 +128,8 @@ class Optimizer:
                         raise
                     break
                 except BaseException:  # what the caller never gets must not stay pending
-                    self._history.forget(known)
-                    self._queue = queue
+                    self._history.forget(self._history.trials.keys() - known)
+                    self._history.next_number, self._queue = first, queue
                     raise
         if len(asked) < n:
             left = f"{len(asked)} {'is' if len(asked) == 1 else 'are'} left in the space"
@@ -143,15 +144,18 @@ class Optimizer:
         if len(exclude) >= self.space.size:
             raise exhausted(self.space)
         started = time.perf_counter()
-        pending = len(self._history.trials) - len(self._history.order)
         if self.algorithm.surrogate is None:
             return [self._from_design(self.algorithm.design, exclude, started)]
-        if self._initializing(len(self._history.order) + pending, batch):
+        if self._initializing(len(self._history.trials), batch):
             return [self._from_design(self.initial.kind, exclude, started)]
         if self._history.observations == 0:
             why = "no finite value has been told yet"
             return [self._from_design("random", exclude, started, fallback=why)]
         return self._from_model(wanted, exclude)
+
+    def _pending(self) -> int:
+        """How many points are being evaluated."""
+        return len(self._history.trials) - len(self._history.order)
 
     def _initializing(self, points: int, batch: int) -> bool:
         """Whether the initial design goes on; uncertainty sampling may end before its number."""
@@ -177,13 +181,12 @@ class Optimizer:
     def _from_design(
         self, kind: str, exclude: frozenset[int], started: float, fallback: str | None = None
     ) -> Trial:
-        number = len(self._history.trials)
         params, unfound = design_point(
             kind,
             self.space,
             root=self._root,
-            number=number,
-            position=self._history.count(Origin.DESIGN),
+            number=self._history.next_number,
+            position=self._position(),
             exclude=exclude,
             belief=self._prior_given(self._history.asked) if kind == "uncertainty" else None,
             maximizer=self.algorithm.maximizer or default_maximizer(self.space),
@@ -194,6 +197,10 @@ class Optimizer:
         if fallback is not None:
             info["fallback"] = fallback
         return self._add(params, Origin.DESIGN, info)
+
+    def _position(self) -> int:
+        """Where the next point stands in the sequence of a design."""
+        return self._history.count(Origin.DESIGN)
 
     def _from_model(self, wanted: int, exclude: frozenset[int]) -> list[Trial]:
         started = time.perf_counter()
@@ -223,7 +230,7 @@ class Optimizer:
 
     def _narrowing(self, fit: Fit, batch: list[Mapping[str, Any]]) -> dict[str, Any]:
         """How much a batch narrows the posterior, and what uncertainty sampling allows: ρ_m of ts-rsr."""
-        design = [trial for trial in self._history.trials if trial.origin is Origin.DESIGN]
+        design = [trial for trial in self.trials if trial.origin is Origin.DESIGN]
         if self.initial.kind != "uncertainty" or not design:
             return {}
         realized = self._model.narrowing(fit, batch)
@@ -238,7 +245,7 @@ class Optimizer:
         return self._history.taken if self.duplicates == "avoid" else frozenset()
 
     def _add(self, params: Mapping[str, Any], origin: Origin, info: Mapping[str, Any]) -> Trial:
-        number = len(self._history.trials)
+        number = self._history.next_number
         trial = Trial(number, params, info=info, origin=origin, optimizer=self._identity)
         self._history.add(trial)
         return trial
@@ -282,8 +289,7 @@ class Optimizer:
         return told
 
     def _tell_trial(self, trial: Trial, value: float | None, reason: str | None) -> Trial:
-        known = 0 <= trial.number < len(self._history.trials)
-        if trial.optimizer != self._identity or not known:
+        if trial.optimizer != self._identity or trial.number not in self._history.trials:
             raise DataError(
                 f"a told Trial must come from this optimizer; got trial {trial.number} of another. "
                 "Pass its params instead to tell an evaluation made elsewhere."
@@ -313,7 +319,7 @@ class Optimizer:
     @property
     def trials(self) -> tuple[Trial, ...]:
         """All trials by number."""
-        return tuple(self._history.trials)
+        return tuple(self._history.trials.values())
 
     @property
     def left(self) -> float:
@@ -347,7 +353,7 @@ class Optimizer:
 
     def __repr__(self) -> str:
         done = len(self._history.order)
-        waiting = len(self._history.trials) - done
+        waiting = self._pending()
         return (
             f"Optimizer({self.algorithm.name}, {self.direction}, seed={self.seed}: "
             f"{done} evaluated, {waiting} pending)"

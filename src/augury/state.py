@@ -58,30 +58,31 @@ def dump(
         "order": list(order),
         "queue": [dict(params) for params in queue],
     }
-    return json.dumps(_to_json(content), allow_nan=False)
+    return json.dumps(to_json(content), allow_nan=False)
 
 
-def _to_json(value: Any) -> Any:
+def to_json(value: Any) -> Any:
     """What strict JSON can hold; of the parts' diagnostics, arrays become lists and objects text."""
     if isinstance(value, Mapping):
-        return {str(key): _to_json(item) for key, item in value.items()}
+        return {str(key): to_json(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_to_json(item) for item in value]
+        return [to_json(item) for item in value]
     if isinstance(value, np.ndarray | np.generic):
-        return _to_json(value.tolist())
+        return to_json(value.tolist())
     if isinstance(value, float) and not math.isfinite(value):
         return {NOT_FINITE: str(value)}
     return value if isinstance(value, None | bool | int | float | str) else str(value)
 
 
-def _from_json(item: dict[str, Any]) -> Any:
+def from_json(item: dict[str, Any]) -> Any:
+    """What `to_json` wrote for a number that is not finite; anything else as it is."""
     return float(item[NOT_FINITE]) if item.keys() == {NOT_FINITE} else item
 
 
 def load(text: str, space: Domain | None, algorithm: str | Algorithm | None) -> Saved:
     """The state that `dump` wrote."""
     try:
-        content = json.loads(text, object_hook=_from_json)
+        content = json.loads(text, object_hook=from_json)
         if not isinstance(content, dict) or content.get("format") != FORMAT:
             raise corrupt("it is not the state of an optimizer")
         version, identity = content["version"], content["identity"]
@@ -174,10 +175,10 @@ def _matching_algorithm(
         )
     algorithm = resolve(name if given is None else given)
     try:
-        actual = _to_json(algorithm.on(space).describe())
+        actual = to_json(algorithm.on(space).describe())
     except UnsupportedError as error:
         actual = str(error)
-    if _to_json(described) != actual:
+    if to_json(described) != actual:
         raise DataError(
             f"the algorithm must be the saved one, {dict(described)}; got {actual}. "
             "Pass that one as from_json(text, algorithm=...)."

@@ -1,0 +1,1 @@
+"""Optuna studies: Augury's algorithms as a sampler."""

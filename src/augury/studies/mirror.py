@@ -1,0 +1,144 @@
+"""An optimizer that knows the trials of a study."""
+
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from optuna.trial import FrozenTrial, TrialState
+
+from augury._errors import DataError, SpaceExhausted
+from augury.algorithm import Algorithm
+from augury.core.precision import Device
+from augury.model import Duplicates
+from augury.optimizer import Direction, Optimizer
+from augury.space import Space
+from augury.studies import notes
+from augury.studies.spaces import Distributions, inside, numbers, space_of
+from augury.trial import Origin, Trial
+
+LOST = "augury:lost"  # marks a trial that was lost with its worker
+
+
+class Mirror(Optimizer):
+    """An optimizer of the trials of a study that have certain parameters.
+
+    Its trials have the study's numbers, so that two processes that ask at the same time draw different
+    random numbers. Finished trials are learnt in the order they were completed, once; those being
+    evaluated are looked at anew for every suggestion.
+
+    Args:
+        distributions: the parameters.
+        space: the user's, if there is one.
+        algorithm, direction, seed, initial, duplicates, device: as in :class:`Optimizer`.
+    """
+
+    def __init__(
+        self,
+        distributions: Distributions,
+        space: Space | None,
+        algorithm: str | Algorithm,
+        direction: Direction,
+        seed: int,
+        initial: int | tuple[str, int] | None,
+        duplicates: Duplicates,
+        device: Device,
+    ) -> None:
+        super().__init__(
+            space_of(distributions, space), algorithm, direction, seed, initial, None, duplicates, device
+        )
+        self._distributions = distributions
+        self._seen: set[int] = set()
+
+    def _position(self) -> int:
+        return self._history.next_number  # processes that ask at the same time have different ones
+
+    @property
+    def needs_trials(self) -> bool:
+        """Whether a suggestion depends on other trials at all."""
+        finite = self.duplicates == "avoid" and math.isfinite(self.space.size)
+        return self.algorithm.surrogate is not None or finite
+
+    def learn(self, finished: Iterable[FrozenTrial]) -> None:
+        """Take in the trials that were completed since the last time."""
+        with self._lock:
+            new = [trial for trial in finished if trial.number not in self._seen]
+            for trial in sorted(new, key=_completed):
+                self._seen.add(trial.number)
+                self._learn(trial)
+
+    def _learn(self, trial: FrozenTrial) -> None:
+        """One trial; none that was lost with its worker, or has not all parameters."""
+        if trial.constraints:
+            raise DataError(
+                f"AugurySampler knows no constraints; got some in trial {trial.number}. Let the "
+                "objective raise an exception where one is violated, or use optuna.samplers.GPSampler."
+            )
+        point = self._point(trial)
+        if point is None or LOST in trial.system_attrs:
+            return
+        value = self._value(trial)
+        own = Trial(trial.number, point, origin=_origin(trial), optimizer=self._identity)
+        self._history.add(own)
+        self._history.finish(own, value, None if value is not None else f"it is {trial.state.name}")
+
+    def _value(self, trial: FrozenTrial) -> float | None:
+        """What the model learns; None of a failure.
+
+        A pruned trial counts with its last reported value, but as no better than the median of the values
+        before it: it was ended because it promised little.
+        """
+        if trial.state is TrialState.COMPLETE:
+            return trial.value
+        if trial.state is not TrialState.PRUNED or trial.last_step is None:
+            return None
+        last = trial.intermediate_values[trial.last_step]
+        known = [one.value for one in self._history.complete if one.value is not None]
+        middle = statistics.median(known) if known else last
+        return min(last, middle) if self.direction == "maximize" else max(last, middle)
+
+    def _point(self, trial: FrozenTrial) -> dict[str, Any] | None:
+        """The trial's place in the space, if it has all parameters, suggested or noted."""
+        known: dict[str, float] = {}
+        if trial.state is TrialState.RUNNING:
+            for note in notes.read(trial):
+                known |= note.numbers
+        same = {
+            name: value
+            for name, value in trial.params.items()
+            if trial.distributions[name] == self._distributions.get(name)
+        }
+        return inside(self._distributions, known | numbers(same, self._distributions))
+
+    def suggest(self, number: int, running: Sequence[FrozenTrial]) -> Trial:
+        """The point of the trial of that number, while others run; nothing of it is kept.
+
+        Where no point is left that was not evaluated, points may come again: no study ends by that.
+        """
+        with self._lock:
+            for trial in running:
+                point = self._point(trial)
+                if point is not None and trial.number != number:
+                    self._history.add(Trial(trial.number, point, origin=_origin(trial)))
+            self._history.next_number = number
+            try:
+                return self._ask_any()
+            finally:
+                self._history.forget(self._history.trials.keys() - set(self._history.order))
+
+    def _ask_any(self) -> Trial:
+        try:
+            return self.ask()
+        except SpaceExhausted:
+            self.duplicates = self._model.duplicates = "allow"
+            return self.ask()
+
+
+def _completed(trial: FrozenTrial) -> tuple[Any, int]:
+    return trial.datetime_complete, trial.number
+
+
+def _origin(trial: FrozenTrial) -> Origin:
+    """Where a trial's point came from; what others suggested was told."""
+    noted = notes.read(trial)
+    return noted[0].origin if noted else Origin.TOLD
