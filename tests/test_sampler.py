@@ -144,7 +144,7 @@ def test_the_points_of_two_branches_do_not_follow_each_other():
 
 
 def mirror_of(study, direction="minimize"):
-    mirror = Mirror(distributions_of(LINE), LINE, "gp-ei", direction, 0, 3, "avoid", "cpu")
+    mirror = Mirror(distributions_of(LINE), LINE, "gp-ei", direction, 0, initial=3)
     mirror.learn(study.trials)
     return mirror
 
@@ -254,6 +254,19 @@ def test_the_seed_decides_and_a_pickled_sampler_goes_on():
     assert run(AugurySampler("gp-ts", seed=6, initial=3), 3) != first[:3]
 
 
+def test_a_pool_is_searched_by_the_numbers_of_its_candidates():
+    features = np.random.default_rng(0).random((12, 3))
+    pool = Pool(features)
+    opt = Optimizer(pool, "gp-ei", seed=0, initial=3)
+    study = optuna.create_study(sampler=AugurySampler("gp-ei", seed=0, space=pool, initial=3))
+    for _ in range(6):
+        trial, own = study.ask(), opt.ask()
+        index = trial.suggest_int("index", 0, 11)
+        assert index == own.params["index"]
+        study.tell(trial, float(features[index].sum()))
+        opt.tell(own, float(features[index].sum()))
+
+
 def test_threads_share_a_sampler():
     study = optuna.create_study(sampler=AugurySampler("gp-ei", seed=0, initial=4, space=LINE))
     study.optimize(lambda trial: sum(suggest(trial, LINE).values()), n_trials=12, n_jobs=3)
@@ -273,8 +286,8 @@ def test_what_is_not_supported_is_said():
     bounded.tell(trial, 1.0)
     with pytest.raises(DataError, match="knows no constraints; got some in trial 0"):
         bounded.ask()
-    with pytest.raises(UnsupportedError, match="must be a Space or None; got Pool"):
-        AugurySampler(space=Pool(np.eye(3)))
+    with pytest.raises(UnsupportedError, match="must be a Space, a Pool or None; got list"):
+        AugurySampler(space=[Float(0.0, 1.0)])
     with pytest.raises(UnsupportedError, match="initial must be"):
         AugurySampler(space=LINE, initial=0)
     with pytest.raises(UnsupportedError):

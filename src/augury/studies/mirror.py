@@ -10,11 +10,11 @@ from optuna.trial import FrozenTrial, TrialState
 from augury._errors import DataError, SpaceExhausted
 from augury.algorithm import Algorithm
 from augury.core.precision import Device
+from augury.maximizers import Domain
 from augury.model import Duplicates
 from augury.optimizer import Direction, Optimizer
-from augury.space import Space
 from augury.studies import notes
-from augury.studies.spaces import Distributions, inside, numbers, space_of
+from augury.studies.spaces import Distributions, Points, numbers_of
 from augury.trial import Origin, Trial
 
 LOST = "augury:lost"  # marks a trial that was lost with its worker
@@ -30,24 +30,25 @@ class Mirror(Optimizer):
     Args:
         distributions: the parameters.
         space: the user's, if there is one.
-        algorithm, direction, seed, initial, duplicates, device: as in :class:`Optimizer`.
+        algorithm, direction, seed, initial, budget, duplicates, device: as in :class:`Optimizer`.
     """
 
     def __init__(
         self,
         distributions: Distributions,
-        space: Space | None,
+        space: Domain | None,
         algorithm: str | Algorithm,
         direction: Direction,
         seed: int,
-        initial: int | tuple[str, int] | None,
-        duplicates: Duplicates,
-        device: Device,
+        initial: int | tuple[str, int] | None = None,
+        budget: int | None = None,
+        duplicates: Duplicates = "avoid",
+        device: Device = "cpu",
     ) -> None:
+        self.points = Points(distributions, space)
         super().__init__(
-            space_of(distributions, space), algorithm, direction, seed, initial, None, duplicates, device
+            self.points.space, algorithm, direction, seed, initial, budget, duplicates, device
         )
-        self._distributions = distributions
         self._seen: set[int] = set()
 
     def _position(self) -> int:
@@ -75,7 +76,7 @@ class Mirror(Optimizer):
                 "objective raise an exception where one is violated, or use optuna.samplers.GPSampler."
             )
         point = self._point(trial)
-        if point is None or LOST in trial.system_attrs:
+        if point is None or is_lost(trial):
             return
         value = self._value(trial)
         own = Trial(trial.number, point, origin=_origin(trial), optimizer=self._identity)
@@ -103,12 +104,13 @@ class Mirror(Optimizer):
         if trial.state is TrialState.RUNNING:
             for note in notes.read(trial):
                 known |= note.numbers
+        distributions = self.points.distributions
         same = {
             name: value
             for name, value in trial.params.items()
-            if trial.distributions[name] == self._distributions.get(name)
+            if trial.distributions[name] == distributions.get(name)
         }
-        return inside(self._distributions, known | numbers(same, self._distributions))
+        return self.points.point(known | numbers_of(same, distributions))
 
     def suggest(self, number: int, running: Sequence[FrozenTrial]) -> Trial:
         """The point of the trial of that number, while others run; nothing of it is kept.
@@ -132,6 +134,11 @@ class Mirror(Optimizer):
         except SpaceExhausted:
             self.duplicates = self._model.duplicates = "allow"
             return self.ask()
+
+
+def is_lost(trial: FrozenTrial) -> bool:
+    """Whether a trial was lost with its worker; one that ended well after all was not."""
+    return trial.state is TrialState.FAIL and LOST in trial.system_attrs
 
 
 def _completed(trial: FrozenTrial) -> tuple[Any, int]:

@@ -12,21 +12,21 @@ from optuna.search_space import IntersectionSearchSpace
 from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
-from augury._checks import check_seed, one_of
+from augury._checks import check_count, check_seed, one_of
 from augury._errors import DataError, UnsupportedError
 from augury.algorithm import Algorithm, resolve
 from augury.core.precision import Device
+from augury.maximizers import Domain
 from augury.model import Duplicates
 from augury.optimizer import Direction
-from augury.space import Space
+from augury.space import Pool, Space
 from augury.studies import notes
 from augury.studies.mirror import Mirror
 from augury.studies.spaces import (
     Distributions,
     can_be_modelled,
     distributions_of,
-    numbers,
-    outside,
+    numbers_of,
 )
 from augury.trial import Origin
 
@@ -53,8 +53,10 @@ class AugurySampler(BaseSampler):
     Args:
         algorithm: a name (`augury.algorithms()` lists them) or an :class:`Algorithm`.
         seed: decides all randomness; None draws one.
-        space: the parameters, if they are known; otherwise the first trials show them.
+        space: the parameters, if they are known; otherwise the first trials show them. Of a
+            :class:`Pool`, trials have the parameter "index".
         initial: the initial design, as in :class:`Optimizer`.
+        budget: the number of trials, if it is known.
         duplicates: "avoid" or "allow", as in :class:`Optimizer`; where no new point is left, points come
             again.
         device: "cpu" or "gpu".
@@ -69,23 +71,29 @@ class AugurySampler(BaseSampler):
         algorithm: str | Algorithm = "auto",
         seed: int | None = None,
         *,
-        space: Space | None = None,
+        space: Domain | None = None,
         initial: int | tuple[str, int] | None = None,
+        budget: int | None = None,
         duplicates: Duplicates = "avoid",
         device: Device = "cpu",
     ) -> None:
-        if space is not None and not isinstance(space, Space):
+        if not isinstance(space, Space | Pool | None):
             raise UnsupportedError(
-                f"the space of a sampler must be a Space or None; got {type(space).__name__}. "
-                "Use augury.Optimizer for a Pool."
+                f"the space of a sampler must be a Space, a Pool or None; got {type(space).__name__}. "
+                "Leave it out, and the first trials show it."
             )
         one_of("duplicates", duplicates, ("avoid", "allow"))
         one_of("device", device, ("cpu", "gpu"))
         self.algorithm = resolve(algorithm)
         self.seed = check_seed(seed)
         self.space = space
-        self._settings: dict[str, Any] = {"initial": initial, "duplicates": duplicates, "device": device}
-        self._known = None if space is None else _modelled(distributions_of(space))
+        self._settings: dict[str, Any] = {
+            "initial": initial,
+            "budget": check_count("budget", budget),
+            "duplicates": duplicates,
+            "device": device,
+        }
+        self._known = None if space is None else distributions_of(space)
         if self._known:  # what does not fit together is said at once
             self._new_mirror(self._known, "minimize", self.seed)
         self._warned = False
@@ -199,11 +207,12 @@ class AugurySampler(BaseSampler):
         fixed = trial.system_attrs.get("fixed_params", {})
         given = {name: fixed[name] for name in space if name in fixed}
         if len(given) == len(space):
-            suggested, note = given, notes.Note(numbers(given, space), Origin.ENQUEUED)
+            note = notes.Note(numbers_of(given, space), Origin.ENQUEUED)
         else:
             point = mirror.suggest(trial.number, self._look(study, mirror))
-            suggested = {**outside(space, point.params), **given}
-            note = notes.Note(numbers(suggested, space), point.origin, point.info)
+            numbers = mirror.points.numbers(point.params) | numbers_of(given, space)
+            note = notes.Note(numbers, point.origin, point.info)
+        suggested = {n: one.to_external_repr(note.numbers[n]) for n, one in space.items()}
         part = self._parts.get(trial.number, 0)
         self._parts[trial.number] = part + 1
         self._asked.setdefault(trial.number, {}).update(suggested)
@@ -231,7 +240,9 @@ class AugurySampler(BaseSampler):
         return mirror
 
     def _new_mirror(self, space: Distributions, direction: Direction, seed: int) -> Mirror:
-        return Mirror(space, self.space, self.algorithm, direction, seed, **self._settings)
+        whole = self._known is not None and space.keys() == self._known.keys()
+        own = self.space if whole else None
+        return Mirror(space, own, self.algorithm, direction, seed, **self._settings)
 
     def _random(self, study: Study, trial: FrozenTrial, name: str, distribution: BaseDistribution) -> Any:
         """A value that is independent of all."""

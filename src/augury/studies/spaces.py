@@ -11,14 +11,17 @@ from optuna.distributions import (
 )
 
 from augury._errors import SpaceError, UnsupportedError
-from augury.space import Choice, Float, Int, Space
+from augury.maximizers import Domain
+from augury.space import Choice, Float, Int, Pool, Space
 from augury.space.params import Param
 
 Distributions = Mapping[str, BaseDistribution]
 
 
-def distributions_of(space: Space) -> dict[str, BaseDistribution]:
-    """What Optuna calls the parameters of a space."""
+def distributions_of(space: Domain) -> dict[str, BaseDistribution]:
+    """What Optuna calls the parameters of a space; of a pool, the number of the candidate."""
+    if isinstance(space, Pool):
+        return {"index": IntDistribution(0, int(space.size) - 1)}
     return {name: _distribution(param) for name, param in space.params.items()}
 
 
@@ -31,23 +34,21 @@ def _distribution(param: Param) -> BaseDistribution:
     return CategoricalDistribution(param.options)
 
 
-def space_of(distributions: Distributions, space: Space | None = None) -> Space:
+def space_of(distributions: Distributions) -> Space:
     """The space of some parameters.
 
-    Of a choice, the options' numbers are its values: Optuna lets options be equal, or no scalars. What
-    distributions do not say, whether the options of a choice have an order, `space` does.
+    Of a choice, the options' numbers are its values: Optuna lets options be no scalars.
     """
-    ordered = {} if space is None else {n: getattr(p, "ordered", False) for n, p in space.params.items()}
-    return Space({name: _param(one, ordered.get(name, False)) for name, one in distributions.items()})
+    return Space({name: _param(distribution) for name, distribution in distributions.items()})
 
 
-def _param(distribution: BaseDistribution, ordered: bool) -> Param:
+def _param(distribution: BaseDistribution) -> Param:
     if isinstance(distribution, FloatDistribution):
         return Float(distribution.low, distribution.high, distribution.log, distribution.step)
     if isinstance(distribution, IntDistribution):
         return Int(distribution.low, distribution.high, distribution.log, distribution.step)
     if isinstance(distribution, CategoricalDistribution):
-        return Choice(range(len(distribution.choices)), ordered)
+        return Choice(range(len(distribution.choices)))
     raise UnsupportedError(
         "a distribution must be a FloatDistribution, IntDistribution or CategoricalDistribution; got "
         f"{type(distribution).__name__}. Use one of these."
@@ -57,32 +58,45 @@ def _param(distribution: BaseDistribution, ordered: bool) -> Param:
 def can_be_modelled(distribution: BaseDistribution) -> bool:
     """Whether a distribution has more than one value, and not too many for a parameter."""
     try:
-        return not distribution.single() and bool(_param(distribution, ordered=False))
+        return not distribution.single() and bool(_param(distribution))
     except SpaceError:
         return False
 
 
-def inside(distributions: Distributions, internal: Mapping[str, float]) -> dict[str, Any] | None:
-    """The point of the space that some of Optuna's numbers are; None if one is missing or outside."""
-    point: dict[str, Any] = {}
-    for name, distribution in distributions.items():
-        number = internal.get(name)
-        if number is None or not distribution._contains(number):
-            return None
-        point[name] = number if isinstance(distribution, FloatDistribution) else int(number)
-    return point
-
-
-def outside(distributions: Distributions, point: Mapping[str, Any]) -> dict[str, Any]:
-    """The values that Optuna has for a point of the space."""
-    return {
-        name: distribution.to_external_repr(distribution.to_internal_repr(point[name]))
-        if not isinstance(distribution, CategoricalDistribution)
-        else distribution.choices[point[name]]
-        for name, distribution in distributions.items()
-    }
-
-
-def numbers(params: Mapping[str, Any], distributions: Distributions) -> dict[str, float]:
+def numbers_of(values: Mapping[str, Any], distributions: Distributions) -> dict[str, float]:
     """Values as Optuna stores them."""
-    return {name: distributions[name].to_internal_repr(params[name]) for name in params}
+    return {name: float(distributions[name].to_internal_repr(values[name])) for name in values}
+
+
+class Points:
+    """Between the points of a space and Optuna's numbers.
+
+    Args:
+        distributions: the parameters.
+        space: the user's own, whose values Optuna has too; None for one made from the distributions, in
+            which an option of a choice is its number.
+    """
+
+    def __init__(self, distributions: Distributions, space: Domain | None) -> None:
+        self.distributions, self.space = distributions, space or space_of(distributions)
+        self._counted = space is None
+
+    def point(self, numbers: Mapping[str, float]) -> dict[str, Any] | None:
+        """The point that some numbers are; None if one is missing or outside of its distribution."""
+        point: dict[str, Any] = {}
+        for name, one in self.distributions.items():
+            number = numbers.get(name)
+            if number is None or not one._contains(number):
+                return None
+            point[name] = int(number) if self._is_counted(name) else one.to_external_repr(number)
+        return point
+
+    def _is_counted(self, name: str) -> bool:
+        return self._counted and isinstance(self.distributions[name], CategoricalDistribution)
+
+    def numbers(self, point: Mapping[str, Any]) -> dict[str, float]:
+        """The numbers of a point."""
+        return {
+            name: float(point[name] if self._is_counted(name) else one.to_internal_repr(point[name]))
+            for name, one in self.distributions.items()
+        }

@@ -1,0 +1,125 @@
+"""Where studies are kept: SQLite files, databases by URL, and journal files."""
+
+import os
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from optuna.exceptions import StorageInternalError
+from optuna.storages import BaseStorage, JournalStorage, RDBStorage
+from optuna.storages.journal import JournalFileBackend
+from sqlalchemy import event
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+
+from augury._errors import StorageError
+
+Storage = str | os.PathLike[str] | BaseStorage
+BUSY_SECONDS = 60  # that a process waits for others to release an SQLite file
+JOURNAL = "journal:///"
+ATTEMPTS = 5  # to create tables, which other processes may be creating at the same time
+
+
+def open_storage(storage: Storage) -> BaseStorage:
+    """A storage of Optuna's: from a path, a URL, or as it is.
+
+    A path is that of an SQLite file, which several processes may use at once (write-ahead logging, and
+    patience while it is locked); `journal:///path` is a journal file, which also works on network file
+    systems; every other URL is SQLAlchemy's.
+    """
+    if isinstance(storage, BaseStorage):
+        return storage
+    if not isinstance(storage, str | os.PathLike) or not str(storage):
+        raise StorageError(
+            f"storage must be a path, a URL or a storage of Optuna's; got {storage!r}. "
+            'Write storage="study.db", for example.'
+        )
+    text = os.fspath(storage)
+    if text.startswith(JOURNAL):
+        path = Path(text.removeprefix(JOURNAL))
+        with explained(text):
+            _writable(path)
+            return JournalStorage(JournalFileBackend(str(path)))
+    url = text if re.match(r"[a-z][a-z0-9+]*://", text) else f"sqlite:///{text}"
+    with explained(url):
+        return _database(url)
+
+
+def _database(url: str) -> BaseStorage:
+    parsed = make_url(url)
+    if parsed.get_backend_name() != "sqlite":
+        return _created(url, {"pool_pre_ping": True})  # a connection that broke is made anew
+    if parsed.database and parsed.database != ":memory:":
+        _writable(Path(parsed.database))
+    storage = _created(url, {"connect_args": {"timeout": BUSY_SECONDS}})
+    event.listen(storage.engine, "connect", _faster)
+    with storage.engine.connect() as connection:
+        connection.exec_driver_sql("PRAGMA journal_mode=WAL")  # of the file, from now on
+    return storage
+
+
+def _faster(connection: Any, _: Any) -> None:
+    connection.execute("PRAGMA synchronous=NORMAL")  # as safe as the default, with write-ahead logging
+
+
+def _created(url: str, settings: dict[str, Any]) -> RDBStorage:
+    for attempt in range(ATTEMPTS):
+        try:
+            return RDBStorage(url, engine_kwargs=settings)
+        except (SQLAlchemyError, StorageInternalError) as error:
+            others = any(word in str(error).lower() for word in ("exists", "locked", "unique"))
+            if not others or attempt == ATTEMPTS - 1:
+                raise
+            time.sleep(0.2 * 2**attempt)
+    raise AssertionError
+
+
+def _writable(path: Path) -> None:
+    """An error of the operating system, if a file can not be written; a new one is not made."""
+    if path.exists():
+        with path.open("r+b"):
+            return
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"the folder {path.parent} does not exist")
+    if not os.access(path.parent, os.W_OK):
+        raise PermissionError(f"the folder {path.parent} cannot be written")
+
+
+@contextmanager
+def explained(url: str) -> Iterator[None]:
+    """Errors of a database in one sentence, without its password."""
+    try:
+        yield
+    except ArgumentError as error:
+        raise _unusable(
+            url, "it is no URL", "Write a path, or a URL such as sqlite:///study.db"
+        ) from error
+    except ImportError as error:
+        what = f"the package {error.name or 'of its driver'} is missing"
+        raise _unusable(url, what, "Install the driver of the database") from error
+    except (SQLAlchemyError, StorageInternalError, OSError, ValueError) as error:
+        cause = error.__cause__ or error
+        text = str(getattr(cause, "orig", None) or cause).strip().splitlines()
+        what = text[0] if text else type(cause).__name__
+        raise _unusable(url, what, "Correct the address, or use a backup") from None
+
+
+def _unusable(url: str, what: str, remedy: str) -> StorageError:
+    return StorageError(
+        f"the storage {without_password(url)} must be usable; got: {hidden(url, what).rstrip('.')}. "
+        f"{remedy}."
+    )
+
+
+def without_password(url: str) -> str:
+    """A URL for logs and errors."""
+    return re.sub(r"(://[^:/@]*:)[^@]*@", r"\1***@", url)
+
+
+def hidden(url: str, text: str) -> str:
+    """A text without the password of a URL."""
+    found = re.search(r"://[^:/@]*:([^@]*)@", url)
+    return text.replace(found.group(1), "***") if found and found.group(1) else text
