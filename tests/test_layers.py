@@ -19,7 +19,8 @@ LAYERS: list[set[str] | tuple[set[str], ...]] = [
     {"trial", "history", "design", "state"},
     {"model"},
     {"optimizer"},
-    ({"progress", "run"}, {"studies"}),
+    ({"progress"}, {"studies"}),
+    {"run"},
     {"bench"},
     {"cli", "__main__"},
 ]

@@ -12,8 +12,8 @@ from augury.optimizer import Optimizer
 class Progress:
     """A bar on standard error, or nothing at all."""
 
-    def __init__(self, total: int, shown: bool) -> None:
-        self._bar = tqdm(total=total, unit="eval", dynamic_ncols=True) if shown else None
+    def __init__(self, total: int, shown: bool, done: int = 0) -> None:
+        self._bar = tqdm(total=total, initial=done, unit="eval", dynamic_ncols=True) if shown else None
 
     def __enter__(self) -> Self:
         return self
@@ -26,6 +26,11 @@ class Progress:
     ) -> None:
         if self._bar is not None:
             self._bar.close()
+
+    def catch_up(self, done: int) -> None:
+        """So many evaluations have been made, also by others."""
+        if self._bar is not None and done > self._bar.n:
+            self._bar.update(done - self._bar.n)
 
     def update(self, optimizer: Optimizer, seconds: float) -> None:
         """One more evaluation, whose point took `seconds` to suggest."""

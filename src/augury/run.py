@@ -7,10 +7,10 @@ import time
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, TypedDict, Unpack
+from typing import Any, Protocol, TypedDict, Unpack
 
-from augury._checks import check_count
-from augury._errors import SpaceExhausted, UnsupportedError
+from augury._checks import check_count, check_value
+from augury._errors import DataError, SpaceExhausted, UnsupportedError
 from augury.algorithm import Algorithm
 from augury.core.precision import Device
 from augury.maximizers import Domain
@@ -21,6 +21,7 @@ from augury.trial import State, Trial
 
 logger = logging.getLogger("augury")
 
+WAIT = 0.2  # seconds between two looks at what other processes evaluate
 Function = Callable[[dict[str, Any]], float]
 Callback = Callable[[Optimizer, Trial], object]
 
@@ -57,6 +58,8 @@ class Settings(TypedDict, total=False):
     duplicates: Duplicates
     device: Device
     progress: bool | None
+    storage: Any
+    name: str
 
 
 def minimize(function: Function, space: Domain, budget: int, **settings: Unpack[Settings]) -> Result:
@@ -83,6 +86,10 @@ def minimize(function: Function, space: Domain, budget: int, **settings: Unpack[
         duplicates: "avoid" or "allow", as in :class:`Optimizer`.
         device: "cpu" or "gpu".
         progress: True shows a bar, False none; None shows one on a terminal.
+        storage: keep the trials in a study of Optuna's: the path of an SQLite file, `journal:///path`, or
+            the URL of a database. The same call again goes on where the last one ended, and several
+            processes that make it at the same time share the budget.
+        name: of the study in the storage.
     """
     return _checked(function, space, budget, "minimize", settings)
 
@@ -121,6 +128,8 @@ def _run(
     duplicates: Duplicates = "avoid",
     device: Device = "cpu",
     progress: bool | None = None,
+    storage: Any = None,
+    name: str = "augury",
 ) -> Result:
     if not callable(function):
         raise UnsupportedError(
@@ -135,31 +144,33 @@ def _run(
         raise UnsupportedError(
             "budget must be a whole number of at least 1; got None. Say how many evaluations to make."
         )
-    optimizer = Optimizer(
-        space, algorithm, direction, seed, initial, budget, duplicates=duplicates, device=device
-    )
     size = check_count("batch", batch) or 1
     callbacks = _check_callbacks(callbacks)
     _check_number("target", target)
     _check_number("max_seconds", max_seconds)
     started = time.monotonic()
-    with Progress(budget, _on_terminal() if progress is None else progress) as bar:
+    ledger = _ledger(
+        storage, name, space, algorithm, direction, seed, initial, budget, duplicates, device
+    )
+    with ledger, Progress(budget, _on_terminal() if progress is None else progress, ledger.done) as bar:
         reason = f"the budget of {budget} evaluations is spent"
-        done = 0
         try:
-            while done < budget:
+            while ledger.done < budget:
                 if max_seconds is not None and time.monotonic() - started >= max_seconds:
                     reason = f"max_seconds={max_seconds} have passed"
                     break
                 asked_at = time.monotonic()
-                trials = optimizer.ask(int(min(size, budget - done, max(1, optimizer.left))))
+                trials = ledger.ask(size)
+                if not trials:  # other processes evaluate the last ones
+                    time.sleep(WAIT)
+                    bar.catch_up(ledger.done)
+                    continue
                 per_trial = (time.monotonic() - asked_at) / len(trials)
                 stop = None
                 for trial in trials:
-                    _evaluate(function, optimizer, trial)
-                    done += 1
-                    bar.update(optimizer, per_trial)
-                    stop = _after(optimizer, trial, callbacks, target) or stop
+                    told = _evaluate(function, ledger, trial)
+                    bar.update(ledger.optimizer, per_trial)
+                    stop = _after(ledger.optimizer, told, callbacks, target) or stop
                 if stop is not None:
                     reason = stop
                     break
@@ -167,15 +178,107 @@ def _run(
             reason = f"all {space.size} points of the space have been evaluated"
         except KeyboardInterrupt:
             reason = "it was interrupted"
-    complete = [t for t in optimizer.trials if t.state is State.COMPLETE]
-    failed = [t for t in optimizer.trials if t.state is State.FAILED]
+    complete = [t for t in ledger.trials if t.state is State.COMPLETE]
+    failed = [t for t in ledger.trials if t.state is State.FAILED]
     if failed and not complete:
         warnings.warn(
             f"none of {len(failed)} evaluations succeeded; the last said: {failed[-1].reason}.",
             stacklevel=4,
         )
-    best = optimizer.best if complete else None
-    return Result(best, optimizer.trials, optimizer, reason)
+    best = ledger.optimizer.best if complete else None
+    return Result(best, ledger.trials, ledger.optimizer, reason)
+
+
+class Ledger(Protocol):
+    """Where the trials of a run are: in memory, or in a study."""
+
+    @property
+    def optimizer(self) -> Optimizer:
+        """What suggests, and knows all trials."""
+
+    @property
+    def done(self) -> int:
+        """How many evaluations have been made."""
+
+    @property
+    def trials(self) -> tuple[Trial, ...]:
+        """All of them."""
+
+    def ask(self, wanted: int) -> list[Trial]:
+        """So many trials, or fewer at the end; none while others evaluate the last ones."""
+
+    def tell(self, trial: Trial, value: float | None, reason: str | None = None) -> Trial:
+        """Record a value, or the reason why there is none; as it is recorded."""
+
+    def __enter__(self) -> Any: ...
+    def __exit__(self, *raised: Any) -> None: ...
+
+
+class Memory:
+    """The trials of a run that are kept nowhere."""
+
+    def __init__(self, optimizer: Optimizer, budget: int) -> None:
+        self.optimizer, self._budget = optimizer, budget
+
+    @property
+    def done(self) -> int:
+        """How many evaluations have been made."""
+        return sum(trial.state is not State.PENDING for trial in self.optimizer.trials)
+
+    @property
+    def trials(self) -> tuple[Trial, ...]:
+        """All of them."""
+        return self.optimizer.trials
+
+    def ask(self, wanted: int) -> list[Trial]:
+        """So many trials, or fewer at the end."""
+        return self.optimizer.ask(int(min(wanted, self._budget - self.done, max(1, self.optimizer.left))))
+
+    def tell(self, trial: Trial, value: float | None, reason: str | None = None) -> Trial:
+        """Record a value, or the reason why there is none."""
+        if reason is None:
+            return self.optimizer.tell(trial, value)
+        return self.optimizer.tell(trial, failed=True, reason=reason)
+
+    def __enter__(self) -> "Memory":
+        return self
+
+    def __exit__(self, *raised: Any) -> None:
+        pass
+
+
+def _ledger(
+    storage: Any,
+    name: str,
+    space: Domain,
+    algorithm: str | Algorithm,
+    direction: Direction,
+    seed: int | None,
+    initial: int | tuple[str, int] | None,
+    budget: int,
+    duplicates: Duplicates,
+    device: Device,
+) -> Ledger:
+    if storage is None:
+        optimizer = Optimizer(
+            space, algorithm, direction, seed, initial, budget, duplicates=duplicates, device=device
+        )
+        return Memory(optimizer, budget)
+    from augury.studies.book import Book  # what nobody needs without a storage is not imported
+
+    check_count("budget", budget)
+    return Book(
+        storage,
+        name,
+        space,
+        direction,
+        budget,
+        algorithm,
+        seed,
+        initial=initial,
+        duplicates=duplicates,
+        device=device,
+    )
 
 
 def _on_terminal() -> bool:
@@ -197,19 +300,18 @@ def _check_number(name: str, value: float | None) -> None:
         raise UnsupportedError(f"{name} must be a number; got {value!r}. Leave it out for no limit.")
 
 
-def _evaluate(function: Function, optimizer: Optimizer, trial: Trial) -> None:
+def _evaluate(function: Function, ledger: Ledger, trial: Trial) -> Trial:
     try:
         value: Any = function(dict(trial.params))
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
         logger.warning("trial %d failed: %s", trial.number, reason, exc_info=True)
-        optimizer.tell(trial, failed=True, reason=reason)
-        return
+        return ledger.tell(trial, None, reason)
     try:
-        optimizer.tell(trial, value)
-    except ValueError as error:  # what the function returned is no number
+        return ledger.tell(trial, check_value(value))
+    except DataError as error:  # what the function returned is no number
         logger.warning("trial %d failed: %s", trial.number, error)
-        optimizer.tell(trial, failed=True, reason=str(error))
+        return ledger.tell(trial, None, str(error))
 
 
 def _after(

@@ -112,8 +112,16 @@ class Mirror(Optimizer):
         }
         return self.points.point(known | numbers_of(same, distributions))
 
-    def suggest(self, number: int, running: Sequence[FrozenTrial]) -> Trial:
-        """The point of the trial of that number, while others run; nothing of it is kept.
+    def values(self, trial: FrozenTrial) -> dict[str, Any] | None:
+        """The values of a trial's parameters, suggested or noted, as Optuna has them."""
+        point = self._point(trial)
+        if point is None:
+            return None
+        numbers = self.points.numbers(point)
+        return {n: one.to_external_repr(numbers[n]) for n, one in self.points.distributions.items()}
+
+    def suggest(self, number: int, running: Sequence[FrozenTrial], count: int = 1) -> list[Trial]:
+        """The points of the trials from that number on, while others run; nothing of it is kept.
 
         Where no point is left that was not evaluated, points may come again: no study ends by that.
         """
@@ -124,16 +132,16 @@ class Mirror(Optimizer):
                     self._history.add(Trial(trial.number, point, origin=_origin(trial)))
             self._history.next_number = number
             try:
-                return self._ask_any()
+                return self._ask_any(count)
             finally:
                 self._history.forget(self._history.trials.keys() - set(self._history.order))
 
-    def _ask_any(self) -> Trial:
+    def _ask_any(self, count: int) -> list[Trial]:
         try:
-            return self.ask()
+            return self.ask(count)
         except SpaceExhausted:
             self.duplicates = self._model.duplicates = "allow"
-            return self.ask()
+            return self.ask(count)
 
 
 def is_lost(trial: FrozenTrial) -> bool:

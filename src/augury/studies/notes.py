@@ -28,10 +28,23 @@ def write(study: Study, trial: FrozenTrial, note: Note, part: int) -> None:
     """Note a suggestion for some parameters; others see it before the objective asks for them."""
     content = {"params": note.numbers, "origin": str(note.origin), "info": note.info}
     text = json.dumps(to_json(content), allow_nan=False)
-    pieces = [text[i : i + LONGEST] for i in range(0, len(text), LONGEST)]
-    for i in reversed(range(len(pieces))):  # the first comes last: with it, the note is complete
-        key = f"{KEY}:{part}:{i}"
-        study._storage.set_trial_system_attr(trial._trial_id, key, f"{len(pieces)} {pieces[i]}")
+    for key, piece in pieces(f"{KEY}:{part}", text):
+        study._storage.set_trial_system_attr(trial._trial_id, key, piece)
+
+
+def pieces(key: str, text: str) -> list[tuple[str, str]]:
+    """A text as attributes of bounded length; the first comes last: with it, all are there."""
+    parts = [text[i : i + LONGEST] for i in range(0, len(text), LONGEST)]
+    return [(f"{key}:{i}", f"{len(parts)} {parts[i]}") for i in reversed(range(len(parts)))]
+
+
+def joined(key: str, attributes: Mapping[str, Any]) -> str | None:
+    """The text of such attributes; None if there is none."""
+    if f"{key}:0" not in attributes:
+        return None
+    count, first = attributes[f"{key}:0"].split(" ", 1)
+    others = (attributes[f"{key}:{i}"].split(" ", 1)[1] for i in range(1, int(count)))
+    return "".join([first, *others])
 
 
 def read(trial: FrozenTrial) -> list[Note]:
@@ -46,8 +59,6 @@ def read(trial: FrozenTrial) -> list[Note]:
 
 
 def _note(attributes: Mapping[str, Any], key: str) -> Note:
-    count, first = attributes[f"{key}:0"].split(" ", 1)
-    others = (attributes[f"{key}:{i}"].split(" ", 1)[1] for i in range(1, int(count)))
-    content = json.loads("".join([first, *others]), object_hook=from_json)
+    content = json.loads(joined(key, attributes) or "", object_hook=from_json)
     params = {str(name): float(number) for name, number in content["params"].items()}
     return Note(params, Origin(content["origin"]), dict(content["info"]))

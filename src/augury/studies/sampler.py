@@ -28,7 +28,7 @@ from augury.studies.spaces import (
     distributions_of,
     numbers_of,
 )
-from augury.trial import Origin
+from augury.trial import Origin, Trial
 
 WITH_PARAMETERS = (TrialState.COMPLETE, TrialState.PRUNED)  # all that the objective asks for
 FINISHED = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL)
@@ -107,9 +107,11 @@ class AugurySampler(BaseSampler):
         self._mirrors: dict[tuple[Any, ...], Mirror] = {}
         self._asked: dict[int, dict[str, Any]] = {}  # by trial, the values that it has been noted for
         self._parts: dict[int, int] = {}  # how many notes a trial has
+        self._batch = 1  # how many trials are chosen together, the next time
+        self._chosen: dict[int, Trial] = {}  # by number, what was chosen with an earlier one
 
     def __getstate__(self) -> dict[str, Any]:
-        left = {"_lock", "_study", "_shared", "_mirrors", "_asked", "_parts"}
+        left = {"_lock", "_study", "_shared", "_mirrors", "_asked", "_parts", "_chosen"}
         return {name: value for name, value in vars(self).items() if name not in left}
 
     def __setstate__(self, content: dict[str, Any]) -> None:
@@ -131,6 +133,20 @@ class AugurySampler(BaseSampler):
         first, *others = notes.read(trial) or [notes.Note({}, Origin.TOLD)]
         branches = {", ".join(note.numbers): dict(note.info) for note in others}
         return {**first.info, "branches": branches} if branches else dict(first.info)
+
+    def together(self, count: int) -> None:
+        """Let the next trials, so many, be chosen as one batch."""
+        with self._lock:
+            self._batch, self._chosen = count, {}
+
+    def mirror(self, study: Study) -> Mirror:
+        """The optimizer of the given space, which knows the finished trials."""
+        with self._lock:
+            self._check(study)
+            assert self._known is not None
+            mirror = self._mirror(study, self._known, self.seed)
+            mirror.learn(study.get_trials(deepcopy=False, states=FINISHED))
+            return mirror
 
     # ------------------------------------------------------------------ Optuna's calls
 
@@ -209,7 +225,7 @@ class AugurySampler(BaseSampler):
         if len(given) == len(space):
             note = notes.Note(numbers_of(given, space), Origin.ENQUEUED)
         else:
-            point = mirror.suggest(trial.number, self._look(study, mirror))
+            point = self._choose(study, trial.number, mirror)
             numbers = mirror.points.numbers(point.params) | numbers_of(given, space)
             note = notes.Note(numbers, point.origin, point.info)
         suggested = {n: one.to_external_repr(note.numbers[n]) for n, one in space.items()}
@@ -218,6 +234,13 @@ class AugurySampler(BaseSampler):
         self._asked.setdefault(trial.number, {}).update(suggested)
         notes.write(study, trial, note, part)
         return suggested
+
+    def _choose(self, study: Study, number: int, mirror: Mirror) -> Trial:
+        """A point, alone or as the first of a batch."""
+        if number not in self._chosen:
+            batch = mirror.suggest(number, self._look(study, mirror), self._batch)
+            self._batch, self._chosen = 1, {point.number: point for point in batch}
+        return self._chosen.pop(number)
 
     def _look(self, study: Study, mirror: Mirror) -> list[FrozenTrial]:
         """Let the mirror learn what has finished; the running trials."""

@@ -15,7 +15,7 @@ from sqlalchemy import event
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
-from augury._errors import StorageError
+from augury._errors import AuguryError, StorageError
 
 Storage = str | os.PathLike[str] | BaseStorage
 BUSY_SECONDS = 60  # that a process waits for others to release an SQLite file
@@ -56,6 +56,7 @@ def _database(url: str) -> BaseStorage:
         _writable(Path(parsed.database))
     storage = _created(url, {"connect_args": {"timeout": BUSY_SECONDS}})
     event.listen(storage.engine, "connect", _faster)
+    storage.engine.dispose()  # connections made so far
     with storage.engine.connect() as connection:
         connection.exec_driver_sql("PRAGMA journal_mode=WAL")  # of the file, from now on
     return storage
@@ -93,6 +94,8 @@ def explained(url: str) -> Iterator[None]:
     """Errors of a database in one sentence, without its password."""
     try:
         yield
+    except AuguryError:
+        raise
     except ArgumentError as error:
         raise _unusable(
             url, "it is no URL", "Write a path, or a URL such as sqlite:///study.db"

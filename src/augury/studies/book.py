@@ -1,0 +1,334 @@
+"""A run whose trials are kept in a study, together with other processes or after another one."""
+
+import json
+import logging
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+import optuna
+from optuna.exceptions import StorageInternalError, UpdateFinishedTrialError
+from optuna.storages import BaseStorage
+from optuna.trial import FrozenTrial, TrialState
+from sqlalchemy.exc import SQLAlchemyError
+
+from augury._errors import DataError
+from augury.algorithm import Algorithm
+from augury.maximizers import Domain
+from augury.maximizers.sets import exhausted
+from augury.optimizer import Direction
+from augury.space import Pool
+from augury.studies import leases, notes
+from augury.studies.mirror import LOST, Mirror, is_lost
+from augury.studies.sampler import AugurySampler
+from augury.studies.spaces import distributions_of
+from augury.studies.storages import Storage, explained, open_storage
+from augury.trial import State, Trial
+
+logger = logging.getLogger("augury")
+
+ABOUT = "augury:study"  # attribute of a study: its space and its seed
+REASON = "augury:reason"  # attribute of a trial: why it failed
+RETRY = "augury:retry"  # attribute of a trial: the number of the one it repeats, and how often so far
+GONE = "augury:not counted"  # attribute of a failed trial that another one replaces, and why
+MOST_RETRIES = 3  # of a point that was lost with its process
+PATIENCE = 60.0  # seconds that a database may be away
+T = TypeVar("T")
+
+
+class Book:
+    """The trials of a run in a study of Optuna's, which other processes may run too.
+
+    A trial counts towards the budget if it is complete, pruned, or failed for good; not if it was lost
+    with its process, for then another one repeats it.
+
+    Args:
+        storage: a path, a URL or a storage of Optuna's.
+        name: of the study; it goes on if there is one.
+        space, direction, budget, algorithm, seed: as in :func:`augury.minimize`.
+        lease: seconds without a sign after which a process counts as dead.
+        settings: the other ones of the sampler.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        name: str,
+        space: Domain,
+        direction: Direction,
+        budget: int,
+        algorithm: str | Algorithm,
+        seed: int | None,
+        lease: float = leases.SECONDS,
+        **settings: Any,
+    ) -> None:
+        self.budget, self.space, self._distributions = budget, space, distributions_of(space)
+        self._url = "" if isinstance(storage, BaseStorage) else str(storage)
+        sampler = AugurySampler(algorithm, seed, space=space, budget=budget, **settings)
+        opened = open_storage(storage)
+        with explained(self._url):
+            known = _known(opened, name, space, self._distributions, direction)
+            if seed is None and known is not None:
+                sampler.seed = int(known["seed"])
+            self._study = optuna.create_study(
+                storage=opened,
+                study_name=name,
+                direction=direction,
+                sampler=sampler,
+                load_if_exists=True,
+            )
+            if known is None:
+                about = {"version": 1, "space": _described(space), "seed": sampler.seed}
+                for key, piece in notes.pieces(ABOUT, json.dumps(about)):
+                    opened.set_study_system_attr(self._study._study_id, key, piece)
+        self._sampler, self._storage = sampler, self._study._storage
+        self._holder = leases.Holder(self._storage, lease)
+        self._watcher = leases.Watcher(lease)
+        self._held: dict[int, int] = {}  # of the trials that this process evaluates: number, identity
+
+    def __enter__(self) -> "Book":
+        self._holder.__enter__()
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        try:
+            for number in list(self._held):  # an interrupt left them
+                self._give_up(number, "its run was interrupted")
+        finally:
+            self._holder.__exit__(*raised)
+
+    # ------------------------------------------------------------------ looking
+
+    @property
+    def optimizer(self) -> Mirror:
+        """An optimizer that knows the trials."""
+        return self._sampler.mirror(self._study)
+
+    @property
+    def done(self) -> int:
+        """How many trials count towards the budget."""
+        return sum(map(_counts, self._all()))
+
+    @property
+    def trials(self) -> tuple[Trial, ...]:
+        """Those that count or are being evaluated, by number."""
+        return tuple(self._own(one) for one in self._all() if _taken(one))
+
+    def _all(self) -> list[FrozenTrial]:
+        return self._patiently(lambda: self._study.get_trials(deepcopy=False))
+
+    def _own(self, frozen: FrozenTrial) -> Trial:
+        state = {TrialState.COMPLETE: State.COMPLETE, TrialState.RUNNING: State.PENDING}
+        noted = notes.read(frozen)
+        own = Trial(frozen.number, dict(frozen.params), state=state.get(frozen.state, State.FAILED))
+        if noted:
+            own.info, own.origin = noted[0].info, noted[0].origin
+        if frozen.state is TrialState.COMPLETE:
+            own.value = frozen.value
+        elif frozen.state.is_finished():
+            own.reason = str(frozen.system_attrs.get(REASON, f"it is {frozen.state.name}"))
+        return own
+
+    # ------------------------------------------------------------------ asking
+
+    def ask(self, wanted: int) -> list[Trial]:
+        """So many trials, or fewer where the budget ends; none while others evaluate its last ones."""
+        self._take_back()
+        asked: list[Trial] = []
+        wanted = min(wanted, self._free())
+        self._sampler.together(max(1, wanted))
+        while len(asked) < wanted:
+            trial = self._ask()
+            if trial is None:
+                break
+            asked.append(trial)
+        return asked
+
+    def _free(self) -> int:
+        """How many trials may be asked for now: of the budget, and of a finite space."""
+        trials = self._all()
+        free = self.budget - sum(map(_taken, trials))
+        optimizer, running = self.optimizer, sum(one.state is TrialState.RUNNING for one in trials)
+        if optimizer.left <= 0 and not running:
+            raise exhausted(self.space)
+        return int(min(free, max(0, optimizer.left - running)))
+
+    def _ask(self) -> Trial | None:
+        """A trial of this process; None if others have taken all that the budget had left."""
+        trial = self._patiently(self._study.ask)
+        number, identity = trial.number, trial._trial_id
+        self._held[number] = identity
+        self._patiently(lambda: self._holder.take(identity))
+        if sum(_taken(one) for one in self._all() if one.number < number) >= self.budget:
+            withdrawn = {GONE: "the budget was spent"}
+            self._patiently(lambda: self._end(number, TrialState.FAIL, withdrawn))
+            return None
+        for name, distribution in self._distributions.items():
+            self._patiently(partial(trial._suggest, name, distribution))
+        return self._own(self._patiently(lambda: self._storage.get_trial(identity)))
+
+    # ------------------------------------------------------------------ telling
+
+    def tell(self, trial: Trial, value: float | None, reason: str | None = None) -> Trial:
+        """Record the value of a trial, or why it has none; as it is recorded."""
+        if reason is None and (value is None or not math.isfinite(value)):
+            reason = f"the value is {value}"
+        state = TrialState.COMPLETE if reason is None else TrialState.FAIL
+        attributes = {} if reason is None else {REASON: reason[: notes.LONGEST]}
+        identity = self._held[trial.number]
+        values = None if value is None or reason is not None else [float(value)]
+        self._patiently(lambda: self._end(trial.number, state, attributes, values))
+        return self._own(self._patiently(lambda: self._storage.get_trial(identity)))
+
+    def _end(
+        self,
+        number: int,
+        state: TrialState,
+        attributes: Mapping[str, str],
+        values: Sequence[float] | None = None,
+    ) -> None:
+        """The end of a trial that this process holds; if it was taken back meanwhile, see `_late`."""
+        identity = self._held[number]
+        frozen = self._storage.get_trial(identity)
+        if GONE in frozen.system_attrs and not frozen.state.is_finished():
+            logger.warning("trial %d came to %s after %s", number, values, frozen.system_attrs[GONE])
+            state, values = TrialState.FAIL, None
+        try:
+            for key, text in attributes.items():
+                self._storage.set_trial_system_attr(identity, key, text)
+            self._storage.set_trial_state_values(identity, state, values)
+        except UpdateFinishedTrialError:
+            self._late(number, state, values)
+        self._sampler.after_trial(self._study, frozen, state, values)
+        self._holder.leave(identity)
+        self._held.pop(number, None)
+
+    def _late(self, number: int, state: TrialState, values: Sequence[float] | None) -> None:
+        """A result that comes after its trial was taken back becomes a trial of its own."""
+        trials = self._study.get_trials(deepcopy=False)
+        if state is not TrialState.COMPLETE or values is None or not is_lost(trials[number]):
+            return  # nothing is lost: a failure, or a value that had been recorded
+        repeated = next((one for one in trials if _repeats(one)[0] == number), None)
+        if repeated is not None and repeated.state is TrialState.COMPLETE:
+            logger.warning("the value %s of trial %d came too late and is dropped", values[0], number)
+            return
+        if repeated is not None and not repeated.state.is_finished():
+            why = f"the value of trial {number} came late, but it came"
+            try:  # a waiting one ends here; of one that runs, its process sees it at its end
+                self._storage.set_trial_system_attr(repeated._trial_id, GONE, why)
+                if repeated.state is TrialState.WAITING:
+                    self._storage.set_trial_state_values(repeated._trial_id, TrialState.FAIL)
+            except UpdateFinishedTrialError:
+                pass
+        late = trials[number]
+        self._study.add_trial(
+            optuna.create_trial(
+                params=late.params,
+                distributions=late.distributions,
+                value=values[0],
+                system_attrs={RETRY: json.dumps([number, _repeats(late)[1]])},
+            )
+        )
+
+    # ------------------------------------------------------------------ taking back
+
+    def _take_back(self) -> None:
+        """End the trials of processes that are gone, and let them be repeated."""
+        for trial in self._all():
+            if trial.state is TrialState.RUNNING and trial.number not in self._held:
+                why = self._watcher.expired(trial)
+                if why is not None:
+                    self._patiently(partial(self._lose, trial, why))
+
+    def _give_up(self, number: int, why: str) -> None:
+        identity = self._held.pop(number)
+        self._holder.leave(identity)
+        self._patiently(lambda: self._lose(self._storage.get_trial(identity), why))
+
+    def _lose(self, trial: FrozenTrial, why: str) -> None:
+        """Take a trial back; of several processes that try, one enqueues it again."""
+        try:
+            self._storage.set_trial_system_attr(trial._trial_id, LOST, why)
+            self._storage.set_trial_state_values(trial._trial_id, TrialState.FAIL)
+        except UpdateFinishedTrialError:
+            return
+        logger.warning("trial %d was taken back: %s", trial.number, why)
+        point, repeats = self._sampler.mirror(self._study).values(trial), _repeats(trial)[1]
+        if point is None or repeats >= MOST_RETRIES or GONE in trial.system_attrs:
+            return
+        attributes = {"fixed_params": point, RETRY: json.dumps([trial.number, repeats + 1])}
+        self._study.add_trial(optuna.create_trial(state=TrialState.WAITING, system_attrs=attributes))
+
+    def _patiently(self, call: Callable[[], T]) -> T:
+        """The answer of a database that may be away for some time."""
+        until, pause = time.monotonic() + PATIENCE, 0.1
+        while True:
+            try:
+                return call()
+            except (StorageInternalError, SQLAlchemyError, OSError) as error:
+                if time.monotonic() > until:
+                    with explained(self._url):
+                        raise
+                logger.warning("the storage does not answer (%s); trying again", type(error).__name__)
+                time.sleep(pause)
+                pause = min(2 * pause, 2.0)
+
+
+def _counts(trial: FrozenTrial) -> bool:
+    """Whether a trial counts towards the budget."""
+    return trial.state.is_finished() and not is_lost(trial) and not _is_gone(trial)
+
+
+def _taken(trial: FrozenTrial) -> bool:
+    """Whether it counts, or will."""
+    return trial.state is TrialState.RUNNING or _counts(trial)
+
+
+def _is_gone(trial: FrozenTrial) -> bool:
+    return trial.state is TrialState.FAIL and GONE in trial.system_attrs
+
+
+def _repeats(trial: FrozenTrial) -> tuple[int | None, int]:
+    """The number of the trial that this one repeats, and how often that was done."""
+    try:
+        of, count = json.loads(trial.system_attrs[RETRY])
+        return int(of), int(count)
+    except (KeyError, TypeError, ValueError):
+        return None, 0
+
+
+def _described(space: Domain) -> Any:
+    return {"pool": space.fingerprint()} if isinstance(space, Pool) else space.to_dict()
+
+
+def _known(
+    storage: BaseStorage,
+    name: str,
+    space: Domain,
+    distributions: Mapping[str, Any],
+    direction: Direction,
+) -> Mapping[str, Any] | None:
+    """What a study of that name says about itself; None of a new one. An error if it is another one's."""
+    try:
+        identity = storage.get_study_id_from_name(name)
+    except KeyError:
+        return None
+    directions = [one.name.lower() for one in storage.get_study_directions(identity)]
+    if directions != [direction]:
+        raise _another(name, f"one to {direction}", f"one to {' and '.join(directions)}")
+    text = notes.joined(ABOUT, storage.get_study_system_attrs(identity))
+    if text is None:
+        for trial in storage.get_all_trials(identity, deepcopy=False):
+            if any(distributions.get(n) != one for n, one in trial.distributions.items()):
+                raise _another(name, "one of this space", f"trial {trial.number} of another")
+        return None
+    about = json.loads(text)
+    if about["space"] != json.loads(json.dumps(_described(space))):
+        raise _another(name, "one of this space", "one of another")
+    return dict(about)
+
+
+def _another(name: str, wanted: str, got: str) -> DataError:
+    return DataError(f"the study {name!r} must be {wanted}; got {got}. Give this run another name.")

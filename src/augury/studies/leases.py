@@ -1,0 +1,132 @@
+"""Leases: who evaluates a trial, and whether it still does.
+
+A lease names a host, a process and a number that its holder raises. It has expired when a watcher's own
+clock has seen no change for its length, or at once when the process is known to be dead. Clocks of other
+machines do not matter.
+"""
+
+import json
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from optuna.storages import BaseStorage
+from optuna.trial import FrozenTrial
+
+LEASE = "augury:lease"
+SECONDS = 60.0  # without a change, after which a lease has expired
+
+
+class Holder:
+    """Holds the leases of the trials that a process evaluates, and raises their numbers.
+
+    Args:
+        storage: where the trials are.
+        seconds: the length of a lease.
+    """
+
+    def __init__(self, storage: BaseStorage, seconds: float = SECONDS) -> None:
+        self._storage, self._seconds = storage, seconds
+        self._held: set[int] = set()
+        self._count = 0
+        self._lock, self._ended = threading.Lock(), threading.Event()
+        self._thread = threading.Thread(target=self._raise, name="augury-leases", daemon=True)
+
+    def __enter__(self) -> "Holder":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def take(self, trial_id: int) -> None:
+        """Hold the lease of a trial."""
+        self._write(trial_id)
+        with self._lock:
+            self._held.add(trial_id)
+
+    def leave(self, trial_id: int) -> None:
+        """Let it go; the trial has ended."""
+        with self._lock:
+            self._held.discard(trial_id)
+
+    def _raise(self) -> None:
+        while not self._ended.wait(self._seconds / 4):
+            self._count += 1
+            with self._lock:
+                held = tuple(self._held)
+            for trial_id in held:
+                try:
+                    self._write(trial_id)
+                except Exception:  # it ended meanwhile, or the database is away: the next time
+                    continue
+
+    def _write(self, trial_id: int) -> None:
+        mine = [host(), os.getpid(), started(os.getpid()), self._count]
+        self._storage.set_trial_system_attr(trial_id, LEASE, json.dumps(mine))
+
+
+class Watcher:
+    """Sees which leases of others have expired.
+
+    Args:
+        seconds: the length of a lease.
+        clock: of this process alone.
+    """
+
+    def __init__(self, seconds: float = SECONDS, clock: Callable[[], float] = time.monotonic) -> None:
+        self._seconds, self._clock = seconds, clock
+        self._seen: dict[int, tuple[object, float]] = {}  # by trial: the lease, and since when
+
+    def expired(self, trial: FrozenTrial) -> str | None:
+        """Why a running trial's lease is no longer held; None while it may be."""
+        lease, now = trial.system_attrs.get(LEASE), self._clock()
+        before, since = self._seen.get(trial._trial_id, (None, now))
+        if trial._trial_id not in self._seen or before != lease:
+            self._seen[trial._trial_id] = lease, now
+            since = now
+        if is_dead(lease):
+            return "its process died"
+        if now - since >= self._seconds:
+            return f"its process gave no sign for {self._seconds:g} seconds"
+        return None
+
+
+def is_dead(lease: object) -> bool:
+    """Whether the process that a lease names is known to be dead: on this host, and not there."""
+    try:
+        where, pid, start, _ = json.loads(lease)  # type: ignore[arg-type]
+        return where == host() and started(int(pid)) != start
+    except (TypeError, ValueError):
+        return False
+
+
+def host() -> str:
+    """A name of this machine that another start of it does not have."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        boot = ""
+    return f"{socket.gethostname()} {boot}".strip()
+
+
+def started(pid: int) -> str | None:
+    """When a process started, as text; None if there is no such process."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        return None if fields[0] == "Z" else fields[19]
+    except OSError:
+        pass
+    if Path("/proc/self/stat").exists():
+        return None
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return None
+    except OSError:
+        pass
+    return "running"

@@ -1,0 +1,347 @@
+"""Runs whose trials are kept in studies: resumed, shared, and interrupted."""
+
+import json
+import logging
+import os
+import subprocess
+import sys
+import textwrap
+import time
+
+import numpy as np
+import optuna
+import pytest
+from optuna.trial import TrialState
+
+import augury
+from augury import Choice, DataError, Float, Int, Pool, Space, StorageError
+from augury.studies import leases
+from augury.studies.book import GONE, RETRY, Book
+from augury.studies.mirror import LOST
+from augury.studies.storages import hidden, open_storage, without_password
+from augury.trial import State
+
+SPACE = Space(
+    x=Float(-1.0, 2.0), n=Int(1, 64, log=True), kind=Choice(["a", "b", None]), fixed=Choice([7])
+)
+LINE = Space(x=Float(0.0, 1.0))
+
+
+@pytest.fixture(autouse=True)
+def quiet():
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+
+
+def value(params):
+    return (params["x"] - 0.3) ** 2 + 0.1 * np.log(params["n"]) + (params["kind"] == "b")
+
+
+def storages(tmp_path):
+    return [tmp_path / "study.db", f"journal:///{tmp_path / 'study.journal'}"]
+
+
+def points(result):
+    return [(trial.number, dict(trial.params), trial.value) for trial in result.trials]
+
+
+@pytest.mark.parametrize("which", [0, 1], ids=["sqlite", "journal"])
+@pytest.mark.parametrize("batch", [None, 3])
+def test_a_study_has_the_trials_of_a_run_without_one_and_goes_on(tmp_path, which, batch):
+    settings = {"algorithm": "gp-ei", "seed": 0, "batch": batch, "initial": 3}
+    whole = augury.minimize(value, SPACE, 9, **settings)
+    storage = storages(tmp_path)[which]
+
+    def some(params, left=[5]):  # noqa: B006 - how many evaluations are left
+        left[0] -= 1
+        if left[0] < 0:
+            raise KeyboardInterrupt
+        return value(params)
+
+    first = augury.minimize(some, SPACE, 9, storage=storage, **settings)
+    assert first.stopped_because == "it was interrupted"
+    assert len([t for t in first.trials if t.state is State.COMPLETE]) == 5
+    second = augury.minimize(value, SPACE, 9, storage=storage, **settings)
+    assert second.stopped_because == "the budget of 9 evaluations is spent"
+    made = {trial.number: dict(trial.params) for trial in second.trials}
+    assert len(made) == 9
+    if batch is None:  # what was interrupted is repeated, under another number
+        assert [made[n] for n in range(5)] == [dict(t.params) for t in whole.trials[:5]]
+        assert made[6] == dict(whole.trials[5].params)
+    again = augury.minimize(value, SPACE, 9, storage=storage, **settings)
+    assert points(again) == points(second)
+    assert again.best.value == pytest.approx(second.best.value)
+
+
+@pytest.mark.parametrize("batch", [None, 4])
+def test_uninterrupted_it_is_exactly_the_run_without_one(tmp_path, batch):
+    settings = {"algorithm": "ts-rsr", "seed": 1, "batch": batch, "initial": 4}
+    whole = augury.minimize(value, SPACE, 12, **settings)
+    kept = augury.minimize(value, SPACE, 12, storage=tmp_path / "s.db", **settings)
+    for (_, mine, y), (_, theirs, z) in zip(points(whole), points(kept), strict=True):
+        assert mine == pytest.approx(theirs)
+        assert y == pytest.approx(z)
+    assert kept.best.params == pytest.approx(whole.best.params)
+    assert kept.trials[-1].info["chosen"] == whole.trials[-1].info["chosen"]
+    assert kept.optimizer.recommend().params["kind"] in ("a", "b", None)
+
+
+def test_the_seed_is_kept(tmp_path):
+    storage = tmp_path / "s.db"
+    first = augury.minimize(value, SPACE, 3, algorithm="random", storage=storage)
+    more = augury.minimize(value, SPACE, 6, algorithm="random", storage=storage)
+    seed = more.optimizer.seed
+    assert first.optimizer.seed == seed
+    whole = augury.minimize(value, SPACE, 6, algorithm="random", seed=seed)
+    assert [t.params for t in more.trials] == [pytest.approx(dict(t.params)) for t in whole.trials]
+
+
+def test_failures_count_and_are_explained(tmp_path):
+    def broken(params):
+        if params["x"] < 0.5:
+            raise ValueError("too small")
+        return float("nan") if params["x"] < 0.75 else params["x"]
+
+    result = augury.minimize(broken, LINE, 12, algorithm="sobol", seed=0, storage=tmp_path / "s.db")
+    reasons = {trial.reason for trial in result.trials}
+    assert reasons == {None, "ValueError: too small", "the value is nan"}
+    with pytest.warns(UserWarning, match="none of 2 evaluations succeeded"):
+        augury.minimize(lambda p: None, LINE, 2, storage=tmp_path / "s.db", name="none", seed=0)
+
+
+def test_a_pool_and_a_space_that_runs_out(tmp_path):
+    features = np.random.default_rng(0).random((6, 2))
+    settings = {"algorithm": "gp-ei", "seed": 0, "storage": tmp_path / "s.db"}
+    result = augury.minimize(lambda p: features[p["index"]].sum(), Pool(features), 10, **settings)
+    assert result.stopped_because == "all 6 points of the space have been evaluated"
+    assert sorted(trial.params["index"] for trial in result.trials) == list(range(6))
+    few = augury.minimize(lambda p: p["n"], Space(n=Int(1, 3)), 5, name="few", **settings)
+    assert len(few.trials) == 3
+    again = augury.minimize(lambda p: p["n"], Space(n=Int(1, 3)), 5, name="few", **settings)
+    assert len(again.trials) == 3
+
+
+def test_another_study_under_the_name_is_refused_and_untouched(tmp_path):
+    storage = tmp_path / "s.db"
+    augury.minimize(value, SPACE, 2, algorithm="random", seed=0, storage=storage)
+    for call, error in (
+        (
+            lambda: augury.maximize(value, SPACE, 3, storage=storage),
+            "must be one to maximize; got one to",
+        ),
+        (
+            lambda: augury.minimize(value, LINE, 3, storage=storage),
+            "must be one of this space; got one of",
+        ),
+    ):
+        with pytest.raises(DataError, match=error):
+            call()
+    study = optuna.create_study(storage=f"sqlite:///{storage}", study_name="plain")
+    study.optimize(lambda trial: trial.suggest_float("x", 5.0, 6.0), n_trials=1)
+    with pytest.raises(DataError, match="trial 0 of another"):
+        augury.minimize(value, LINE, 3, storage=storage, name="plain")
+    names = optuna.get_all_study_names(f"sqlite:///{storage}")
+    assert sorted(names) == ["augury", "plain"]
+    assert len(optuna.load_study(storage=f"sqlite:///{storage}", study_name="augury").trials) == 2
+
+
+def test_a_study_of_optunas_goes_on(tmp_path):
+    storage = f"sqlite:///{tmp_path / 's.db'}"
+    study = optuna.create_study(storage=storage, study_name="plain")
+    study.optimize(lambda trial: trial.suggest_float("x", 0.0, 1.0), n_trials=4)
+    result = augury.minimize(lambda p: p["x"], LINE, 7, algorithm="gp-ei", storage=storage, name="plain")
+    assert len(result.trials) == 7
+    assert result.trials[-1].info["chosen"].startswith("GaussianProcess")
+
+
+@pytest.mark.parametrize(("make", "words"), [
+    (lambda folder: "", "must be a path, a URL"),
+    (lambda folder: folder / "none" / "s.db", "does not exist"),
+    (lambda folder: folder, "directory"),
+    (lambda folder: folder / "text.db", "not a database"),
+    (lambda folder: f"journal:///{folder / 'text.db'}", "Expecting value"),
+    (lambda folder: "nonsense://x", "no URL"),
+    (lambda folder: "postgresql://me:s3cret@localhost:1/x", "driver|refused"),
+])  # fmt: skip
+def test_a_storage_that_cannot_be_used_is_one_sentence(tmp_path, make, words):
+    (tmp_path / "text.db").write_text("no database\n" * 200, encoding="ascii")
+    with pytest.raises(StorageError, match=words) as caught:
+        augury.minimize(value, SPACE, 2, storage=make(tmp_path))
+    assert "s3cret" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert {path.name for path in tmp_path.iterdir()} <= {"text.db", "text.db.lock"}
+
+
+def test_passwords_are_hidden():
+    url = "postgresql+psycopg://someone:p4ss:w@example:5432/db"
+    assert without_password(url) == "postgresql+psycopg://someone:***@example:5432/db"
+    assert hidden(url, "cannot connect with p4ss:w") == "cannot connect with ***"
+    assert without_password("sqlite:///x.db") == "sqlite:///x.db"
+
+
+def test_sqlite_files_are_shared_patiently(tmp_path):
+    storage = open_storage(tmp_path / "s.db")
+    with storage.engine.connect() as connection:
+        mode, patience, synchronous = (
+            connection.exec_driver_sql(f"PRAGMA {name}").scalar()
+            for name in ("journal_mode", "busy_timeout", "synchronous")
+        )
+    assert (mode, patience, synchronous) == ("wal", 60_000, 1)
+
+
+# ---------------------------------------------------------------- leases
+
+
+def test_a_lease_of_a_dead_process_has_expired_at_once_and_a_silent_one_later():
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    lease = json.dumps([leases.host(), child.pid, leases.started(child.pid), 0])
+    assert not leases.is_dead(lease)
+    now = [0.0]
+    watcher = leases.Watcher(10.0, lambda: now[0])
+    study = optuna.create_study()
+    study.ask()
+    trial = study.trials[0]
+
+    def seen(text, at):
+        now[0] = at
+        trial.system_attrs = {} if text is None else {leases.LEASE: text}
+        return watcher.expired(trial)
+
+    assert seen(lease, 0.0) is None
+    assert seen(lease, 9.0) is None
+    assert seen(lease.replace(" 0]", " 1]"), 11.0) is None  # raised meanwhile
+    assert "no sign for 10 seconds" in seen(lease.replace(" 0]", " 1]"), 21.5)
+    elsewhere = json.dumps(["another host", child.pid, "0", 0])
+    assert seen(elsewhere, 22.0) is None
+    assert "no sign" in seen(elsewhere, 33.0)
+    assert seen(None, 34.0) is None  # killed before it had one
+    assert "no sign" in seen(None, 45.0)
+    child.communicate()
+    assert seen(lease, 46.0) == "its process died"
+    for broken in ("", "x", "[1]", 7):
+        assert not leases.is_dead(broken)
+
+
+def test_a_lease_is_raised_while_its_trial_runs(tmp_path):
+    storage = open_storage(tmp_path / "s.db")
+    study = optuna.create_study(storage=storage)
+    trial = study.ask()
+    with leases.Holder(storage, seconds=0.2) as holder:
+        holder.take(trial._trial_id)
+        counts = set()
+        until = time.monotonic() + 20.0
+        while len(counts) < 3 and time.monotonic() < until:
+            counts.add(json.loads(study.trials[0].system_attrs[leases.LEASE])[3])
+        study.tell(trial, 1.0)  # a finished trial cannot be changed, and that is no error
+        time.sleep(0.2)
+        holder.leave(trial._trial_id)
+    assert len(counts) == 3
+
+
+def book(tmp_path, budget=10, **settings):
+    settings = {"algorithm": "random", "seed": 0, **settings}
+    return Book(tmp_path / "s.db", "s", LINE, "minimize", budget, **settings)
+
+
+def dead_lease():
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    started = leases.started(child.pid)
+    child.wait()
+    return json.dumps([leases.host(), child.pid, started, 0])
+
+
+def abandon(owner, number):
+    """As if the process that evaluates a trial had been killed."""
+    identity = owner._held[number]
+    owner._holder.leave(identity)
+    owner._storage.set_trial_system_attr(identity, leases.LEASE, dead_lease())
+
+
+def test_a_trial_of_a_dead_process_is_repeated_at_most_three_times(tmp_path):
+    numbers = []
+    with book(tmp_path) as one, book(tmp_path) as two:
+        (trial,) = one.ask(1)
+        point = dict(trial.params)
+        for _ in range(4):
+            numbers.append(trial.number)
+            abandon(one, trial.number)
+            (trial,) = two.ask(1)
+            one, two = two, one  # the other one holds it now
+            if len(numbers) < 4:
+                assert dict(trial.params) == point
+        assert dict(trial.params) != point
+        frozen = one._study.trials
+        assert [LOST in one.system_attrs for one in frozen] == [True] * 4 + [False]
+        assert [json.loads(t.system_attrs[RETRY]) for t in frozen[1:4]] == [[0, 1], [1, 2], [2, 3]]
+        assert one.done == 0
+        one.tell(trial, 1.0)
+        assert one.done == 1
+        for owner in (one, two):
+            owner._held.clear()
+
+
+def late(tmp_path):
+    """Two processes: the first is slow, and the second has taken its trial back."""
+    slow, quick = book(tmp_path), book(tmp_path)
+    (trial,) = slow.ask(1)
+    quick._lose(quick._study.trials[0], "its process gave no sign")
+    return slow, quick, trial
+
+
+def test_a_late_result_withdraws_a_retry_that_waits(tmp_path):
+    slow, quick, trial = late(tmp_path)
+    assert quick._study.trials[1].state is TrialState.WAITING
+    slow.tell(trial, 0.5)
+    lost, retry, own = slow._study.trials
+    assert (lost.state, retry.state, own.state) == (
+        TrialState.FAIL, TrialState.FAIL, TrialState.COMPLETE)  # fmt: skip
+    assert GONE in retry.system_attrs
+    assert json.loads(own.system_attrs[RETRY])[0] == 0
+    assert own.params == trial.params
+    assert slow.done == 1
+    assert quick.optimizer.best.value == 0.5
+
+
+def test_a_late_result_replaces_a_retry_that_runs(tmp_path, caplog):
+    slow, quick, trial = late(tmp_path)
+    (retry,) = quick.ask(1)
+    assert retry.params == trial.params
+    slow.tell(trial, 0.5)
+    with caplog.at_level(logging.WARNING, "augury"):
+        quick.tell(retry, 0.75)
+    assert "came to [0.75]" in caplog.text
+    assert [t.state.name for t in slow._study.trials] == ["FAIL", "FAIL", "COMPLETE"]
+    assert slow.done == quick.done == 1
+
+
+def test_a_result_that_comes_after_its_retry_is_dropped(tmp_path, caplog):
+    slow, quick, trial = late(tmp_path)
+    (retry,) = quick.ask(1)
+    quick.tell(retry, 0.75)
+    with caplog.at_level(logging.WARNING, "augury"):
+        slow.tell(trial, 0.5)
+    assert "came too late and is dropped" in caplog.text
+    assert [t.state.name for t in slow._study.trials] == ["FAIL", "COMPLETE"]
+    assert slow.done == 1
+
+
+def test_processes_share_the_budget_exactly(tmp_path):
+    script = textwrap.dedent(f"""
+        import sys, time, augury
+        import optuna
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        space = augury.Space(x=augury.Float(0.0, 1.0))
+        def f(p):
+            time.sleep(0.01)
+            return p["x"]
+        augury.minimize(f, space, 25, algorithm="sobol", seed=0, storage={str(tmp_path / "s.db")!r})
+    """)
+    (tmp_path / "work.py").write_text(script, encoding="utf-8")
+    command = [sys.executable, str(tmp_path / "work.py")]
+    children = [subprocess.Popen(command, env={**os.environ}) for _ in range(3)]
+    assert [child.wait(timeout=120) for child in children] == [0, 0, 0]
+    study = optuna.load_study(storage=f"sqlite:///{tmp_path / 's.db'}", study_name="augury")
+    complete = [trial for trial in study.trials if trial.state is TrialState.COMPLETE]
+    others = [trial for trial in study.trials if trial.state is not TrialState.COMPLETE]
+    assert len(complete) == 25
+    assert all(GONE in trial.system_attrs for trial in others)
+    assert len({trial.params["x"] for trial in complete}) == 25
