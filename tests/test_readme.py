@@ -29,7 +29,8 @@ def test_the_code_of_the_page_on_batches_runs():
 def test_the_code_of_the_page_on_studies_runs(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names: dict = {}
-    for block in re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "studies.md").read_text(), re.DOTALL):
+    page = (ROOT / "docs" / "studies.md").read_text()
+    for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
         exec(block, names)
     assert len(names["study"].trials) == 20
     said = capsys.readouterr().out
