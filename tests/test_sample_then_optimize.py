@@ -11,6 +11,7 @@ from augury.policies import InformationGain, Thompson
 from augury.surrogates import Capability, Ensemble, NTKProcess, SampleThenOptimize
 from augury.surrogates.ntk import NTK
 from augury.surrogates.sample_then_optimize import NetworkPath, posterior_smb, simple_smb
+from computing import optimized  # noqa: F401 - a fixture for all tests here
 from samples import distance
 
 KEY = root_key(0)
