@@ -18,7 +18,7 @@ from augury.bench.experiment import Experiment, Job, Method, Task
 from augury.bench.journal import Journal, read_lines
 from augury.bench.memory import Meter
 from augury.bench.records import read_results
-from augury.bench.workers import JobError, Workers
+from augury.executors.processes import JobError, Workers
 
 EI = Method("gp-ei", {"algorithm": "gp-ei"}, "gp-ei")
 GRID = Method(
@@ -239,7 +239,7 @@ def test_workers_answer_raise_and_die_alone():
         assert good.result() != os.getpid()
         with pytest.raises(JobError, match="ValueError: invalid literal"):
             wrong.result()
-        with pytest.raises(JobError, match=r"ended with exit code 3\. The same command continues"):
+        with pytest.raises(JobError, match=r"ended with exit code 3\. Repeat the job"):
             workers.submit(os._exit, 3).result()
         assert workers.submit(int, "7").result() == 7
 

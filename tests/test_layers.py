@@ -19,7 +19,7 @@ LAYERS: list[set[str] | tuple[set[str], ...]] = [
     {"trial", "history", "design", "state"},
     {"model"},
     {"optimizer"},
-    ({"progress"}, {"studies"}),
+    ({"progress"}, {"studies"}, {"executors"}),
     {"run"},
     {"bench"},
     {"cli", "__main__"},

@@ -1,11 +1,14 @@
 """Minimize or maximize a function."""
 
+import contextlib
 import logging
 import numbers
 import sys
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any, Protocol, TypedDict, Unpack
 
@@ -13,6 +16,7 @@ from augury._checks import check_count, check_value
 from augury._errors import DataError, SpaceExhausted, UnsupportedError
 from augury.algorithm import Algorithm
 from augury.core.precision import Device
+from augury.executors.crew import Crew, Outcome
 from augury.maximizers import Domain
 from augury.model import Duplicates
 from augury.optimizer import Direction, Optimizer
@@ -21,6 +25,7 @@ from augury.trial import State, Trial
 
 logger = logging.getLogger("augury")
 
+MOST_RETRIES = 3  # of an evaluation whose worker died
 WAIT = 0.2  # seconds between two looks at what other processes evaluate
 Function = Callable[[dict[str, Any]], float]
 Callback = Callable[[Optimizer, Trial], object]
@@ -50,7 +55,9 @@ class Settings(TypedDict, total=False):
     algorithm: str | Algorithm
     seed: int | None
     batch: int | None
-    workers: int
+    workers: int | None
+    executor: Executor | None
+    trial_timeout: float | None
     initial: int | tuple[str, int] | None
     callbacks: Iterable[Callback]
     target: float | None
@@ -75,9 +82,15 @@ def minimize(function: Function, space: Domain, budget: int, **settings: Unpack[
         budget: the number of evaluations.
         algorithm: a name or an :class:`Algorithm`; "auto" by default.
         seed: decides the result; None draws one.
-        batch: points asked together; the next ones are asked when all are told. None asks for a
-            point whenever a worker is free, which with one worker is the same as 1.
-        workers: only 1 for now: the function runs in this process.
+        batch: points asked together; the next ones are asked when all are told, so that the result
+            does not depend on the number of workers. None asks for a point whenever a worker is free;
+            the order in which evaluations end then matters.
+        workers: how many evaluations run at a time: 1 in this process, more in processes of their own;
+            with an `executor`, how many it is given at a time.
+        executor: evaluates the function instead, any of `concurrent.futures`. Threads are for functions
+            that wait.
+        trial_timeout: seconds after which an evaluation is ended and counts as failed; the function then
+            always runs in another process.
         initial: initial design, as in :class:`Optimizer`.
         callbacks: called with the optimizer and the finished trial after each evaluation; one that
             returns True ends the run.
@@ -120,7 +133,9 @@ def _run(
     algorithm: str | Algorithm = "auto",
     seed: int | None = None,
     batch: int | None = None,
-    workers: int = 1,
+    workers: int | None = None,
+    executor: Executor | None = None,
+    trial_timeout: float | None = None,
     initial: int | tuple[str, int] | None = None,
     callbacks: Iterable[Callback] = (),
     target: float | None = None,
@@ -136,48 +151,58 @@ def _run(
             f"function must be callable with a dict of parameters; got {type(function).__name__}. "
             "Pass the function itself, without calling it."
         )
-    if workers != 1:
-        raise UnsupportedError(
-            f"workers must be 1; got {workers!r}. Use Optimizer.ask and tell to run in parallel."
-        )
     if budget is None:
         raise UnsupportedError(
             "budget must be a whole number of at least 1; got None. Say how many evaluations to make."
         )
-    size = check_count("batch", batch) or 1
+    batch = check_count("batch", batch)
+    workers = check_count("workers", workers)
     callbacks = _check_callbacks(callbacks)
     _check_number("target", target)
     _check_number("max_seconds", max_seconds)
+    _check_number("trial_timeout", trial_timeout)
     started = time.monotonic()
     ledger = _ledger(
         storage, name, space, algorithm, direction, seed, initial, budget, duplicates, device
     )
-    with ledger, Progress(budget, _on_terminal() if progress is None else progress, ledger.done) as bar:
+    shown = _on_terminal() if progress is None else progress
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(ledger)
+        bar = stack.enter_context(Progress(budget, shown, ledger.done))
+        crew = stack.enter_context(Crew.of(function, workers, executor, trial_timeout))
         reason = f"the budget of {budget} evaluations is spent"
+        stop: str | None = None
         try:
             while ledger.done < budget:
                 if max_seconds is not None and time.monotonic() - started >= max_seconds:
-                    reason = f"max_seconds={max_seconds} have passed"
-                    break
-                asked_at = time.monotonic()
-                trials = ledger.ask(size)
-                if not trials:  # other processes evaluate the last ones
-                    time.sleep(WAIT)
-                    bar.catch_up(ledger.done)
+                    stop = stop or f"max_seconds={max_seconds} have passed"
+                try:
+                    if stop is None:
+                        _ask(ledger, crew, batch)
+                    finished = crew.wait(ordered=batch is not None)
+                except KeyboardInterrupt:  # what runs elsewhere goes on, unless it comes again
+                    if crew.here or stop is not None or not crew.running:
+                        raise
+                    stop = "it was interrupted"
+                    logger.warning("interrupted: %d evaluations are finished first", len(crew.running))
                     continue
-                per_trial = (time.monotonic() - asked_at) / len(trials)
-                stop = None
-                for trial in trials:
-                    told = _evaluate(function, ledger, trial)
-                    bar.update(ledger.optimizer, per_trial)
-                    stop = _after(ledger.optimizer, told, callbacks, target) or stop
-                if stop is not None:
-                    reason = stop
-                    break
+                for trial, outcome in finished:
+                    told = _tell(ledger, crew, trial, outcome)
+                    if told is not None:
+                        bar.update(ledger.optimizer, crew.seconds)
+                        stop = _after(ledger.optimizer, told, callbacks, target) or stop
+                if not crew.running:
+                    if stop is not None:
+                        reason = stop
+                        break
+                    if not finished:  # other processes evaluate the last ones
+                        time.sleep(WAIT)
+                        bar.catch_up(ledger.done)
         except SpaceExhausted:
             reason = f"all {space.size} points of the space have been evaluated"
         except KeyboardInterrupt:
             reason = "it was interrupted"
+            crew.stop()
     complete = [t for t in ledger.trials if t.state is State.COMPLETE]
     failed = [t for t in ledger.trials if t.state is State.FAILED]
     if failed and not complete:
@@ -210,6 +235,9 @@ class Ledger(Protocol):
     def tell(self, trial: Trial, value: float | None, reason: str | None = None) -> Trial:
         """Record a value, or the reason why there is none; as it is recorded."""
 
+    def lose(self, trial: Trial, reason: str, begin: Callable[[Trial], None]) -> Trial | None:
+        """Let a trial whose worker died be evaluated again, at most three times; then it has failed."""
+
     def __enter__(self) -> Any: ...
     def __exit__(self, *raised: Any) -> None: ...
 
@@ -219,6 +247,7 @@ class Memory:
 
     def __init__(self, optimizer: Optimizer, budget: int) -> None:
         self.optimizer, self._budget = optimizer, budget
+        self._lost: Counter[int] = Counter()  # how often a trial's worker died
 
     @property
     def done(self) -> int:
@@ -232,13 +261,22 @@ class Memory:
 
     def ask(self, wanted: int) -> list[Trial]:
         """So many trials, or fewer at the end."""
-        return self.optimizer.ask(int(min(wanted, self._budget - self.done, max(1, self.optimizer.left))))
+        left = self._budget - len(self.optimizer.trials)
+        return self.optimizer.ask(int(min(wanted, left, max(1, self.optimizer.left)))) if left > 0 else []
 
     def tell(self, trial: Trial, value: float | None, reason: str | None = None) -> Trial:
         """Record a value, or the reason why there is none."""
         if reason is None:
             return self.optimizer.tell(trial, value)
         return self.optimizer.tell(trial, failed=True, reason=reason)
+
+    def lose(self, trial: Trial, reason: str, begin: Callable[[Trial], None]) -> Trial | None:
+        """Begin a trial again, at most three times."""
+        self._lost[trial.number] += 1
+        if self._lost[trial.number] > MOST_RETRIES:
+            return self.tell(trial, None, reason)
+        begin(trial)
+        return None
 
     def __enter__(self) -> "Memory":
         return self
@@ -300,18 +338,37 @@ def _check_number(name: str, value: float | None) -> None:
         raise UnsupportedError(f"{name} must be a number; got {value!r}. Leave it out for no limit.")
 
 
-def _evaluate(function: Function, ledger: Ledger, trial: Trial) -> Trial:
-    try:
-        value: Any = function(dict(trial.params))
-    except Exception as error:
-        reason = f"{type(error).__name__}: {error}"
-        logger.warning("trial %d failed: %s", trial.number, reason, exc_info=True)
-        return ledger.tell(trial, None, reason)
-    try:
-        return ledger.tell(trial, check_value(value))
-    except DataError as error:  # what the function returned is no number
-        logger.warning("trial %d failed: %s", trial.number, error)
-        return ledger.tell(trial, None, str(error))
+def _ask(ledger: Ledger, crew: Crew, batch: int | None) -> None:
+    """Hand over what there is room for: a batch after the last one, else a point per free worker."""
+    if batch is not None and crew.running:
+        return
+    while crew.free if batch is None else not crew.running:
+        asked_at = time.monotonic()
+        try:
+            trials = ledger.ask(batch or 1)
+        except SpaceExhausted:
+            if not crew.running:
+                raise
+            return
+        if not trials:
+            return
+        crew.seconds = (time.monotonic() - asked_at) / len(trials)
+        for trial in trials:
+            crew.begin(trial)
+
+
+def _tell(ledger: Ledger, crew: Crew, trial: Trial, outcome: Outcome) -> Trial | None:
+    """Record how an evaluation ended; None if its worker died and it is made again."""
+    if outcome.lost and outcome.reason is not None:
+        logger.warning("trial %d lost its worker: %s", trial.number, outcome.reason)
+        return ledger.lose(trial, outcome.reason, crew.begin)
+    if outcome.reason is None:
+        try:
+            return ledger.tell(trial, check_value(outcome.value))
+        except DataError as error:  # what the function returned is no number
+            outcome = Outcome(reason=str(error))
+    logger.warning("trial %d failed: %s", trial.number, outcome.reason, exc_info=outcome.error)
+    return ledger.tell(trial, None, outcome.reason)
 
 
 def _after(

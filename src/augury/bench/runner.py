@@ -33,8 +33,8 @@ from augury.bench.methods import available, driver
 from augury.bench.problem import Problem
 from augury.bench.problems import problem as find_problem
 from augury.bench.records import Record, check_records, current, make_record
-from augury.bench.workers import JobError, Workers
 from augury.bench.wrappers import wrapper
+from augury.executors.processes import JobError, Workers
 
 AHEAD = 2  # jobs handed to the executor per worker, running ones included
 PATIENCE = 20.0  # seconds for which a job waits for a process that still has its journal open

@@ -1,10 +1,11 @@
 """A run whose trials are kept in a study, together with other processes or after another one."""
 
+import contextlib
 import json
 import logging
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -72,13 +73,14 @@ class Book:
             known = _known(opened, name, space, self._distributions, direction)
             if seed is None and known is not None:
                 sampler.seed = int(known["seed"])
-            self._study = optuna.create_study(
-                storage=opened,
-                study_name=name,
-                direction=direction,
-                sampler=sampler,
-                load_if_exists=True,
-            )
+            with _quietly():
+                self._study = optuna.create_study(
+                    storage=opened,
+                    study_name=name,
+                    direction=direction,
+                    sampler=sampler,
+                    load_if_exists=True,
+                )
             if known is None:
                 about = {"version": 1, "space": _described(space), "seed": sampler.seed}
                 for key, piece in notes.pieces(ABOUT, json.dumps(about)):
@@ -247,16 +249,27 @@ class Book:
         self._holder.leave(identity)
         self._patiently(lambda: self._lose(self._storage.get_trial(identity), why))
 
+    def lose(self, trial: Trial, reason: str, begin: Callable[[Trial], None]) -> Trial | None:
+        """Let another trial repeat one whose worker died, unless that has happened too often."""
+        identity = self._held[trial.number]
+        self._give_up(trial.number, reason)
+        frozen = self._patiently(lambda: self._storage.get_trial(identity))
+        return self._own(frozen) if _counts(frozen) else None
+
     def _lose(self, trial: FrozenTrial, why: str) -> None:
-        """Take a trial back; of several processes that try, one enqueues it again."""
+        """Take a trial back; of several processes that try, one enqueues it again.
+
+        A point that was lost too often has failed: it may be the function that ends its process.
+        """
+        point, repeats = self._sampler.mirror(self._study).values(trial), _repeats(trial)[1]
+        for_good = repeats >= MOST_RETRIES
         try:
-            self._storage.set_trial_system_attr(trial._trial_id, LOST, why)
+            self._storage.set_trial_system_attr(trial._trial_id, REASON if for_good else LOST, why)
             self._storage.set_trial_state_values(trial._trial_id, TrialState.FAIL)
         except UpdateFinishedTrialError:
             return
         logger.warning("trial %d was taken back: %s", trial.number, why)
-        point, repeats = self._sampler.mirror(self._study).values(trial), _repeats(trial)[1]
-        if point is None or repeats >= MOST_RETRIES or GONE in trial.system_attrs:
+        if point is None or for_good or GONE in trial.system_attrs:
             return
         attributes = {"fixed_params": point, RETRY: json.dumps([trial.number, repeats + 1])}
         self._study.add_trial(optuna.create_trial(state=TrialState.WAITING, system_attrs=attributes))
@@ -274,6 +287,17 @@ class Book:
                 logger.warning("the storage does not answer (%s); trying again", type(error).__name__)
                 time.sleep(pause)
                 pause = min(2 * pause, 2.0)
+
+
+@contextlib.contextmanager
+def _quietly() -> Iterator[None]:
+    """Without what Optuna logs of its own affairs."""
+    before = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(max(before, optuna.logging.WARNING))
+    try:
+        yield
+    finally:
+        optuna.logging.set_verbosity(before)
 
 
 def _counts(trial: FrozenTrial) -> bool:

@@ -1,0 +1,1 @@
+"""What evaluates functions elsewhere: executors of `concurrent.futures`."""
