@@ -32,6 +32,14 @@ def parser() -> argparse.ArgumentParser:
 
     commands.add_parser("algorithms", help="list the algorithms")
 
+    run = commands.add_parser("run", help="optimize any function or program, as a TOML file describes it")
+    run.add_argument("spec", metavar="SPEC.toml", help="what docs/cli.md describes")
+    show = commands.add_parser("show", help="the best point and all trials of a study")
+    show.add_argument("storage", help="a path or a URL")
+    show.add_argument("--name", help="of the study, if the storage has several")
+    show.add_argument("--export", metavar="FILE", help="write all trials to a .csv or .json file")
+    show.add_argument("--last", type=count, default=20, help="so many trials are listed (default: 20)")
+
     bench = commands.add_parser("bench", help="the papers' experiments").add_subparsers(
         dest="bench", required=True, metavar="what"
     )
@@ -103,6 +111,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from augury.cli.tables import print_algorithms
 
             print_algorithms()
+        elif options.command == "run":
+            from pathlib import Path
+
+            from augury.cli.run import run_spec
+
+            return run_spec(Path(options.spec))
+        elif options.command == "show":
+            from augury.cli.show import show
+
+            show(options.storage, options.name, options.last, options.export)
         else:
             return _bench(options)
     except AuguryError as error:

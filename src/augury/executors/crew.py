@@ -167,9 +167,7 @@ class Elsewhere(Crew):
         """End what is under way: at once in processes of our own, else what has not begun."""
         for future in self._futures.values():
             future.cancel()
-        if self._own:
-            self._executor.shutdown(wait=False, cancel_futures=True)
-            getattr(self._executor, "stop", lambda: None)()
+        getattr(self._executor, "stop", lambda: None)()
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None:

@@ -4,6 +4,7 @@ A process is a Python of its own that imports nothing of the caller's script: fu
 travel by cloudpickle, so that lambdas, notebooks and scripts without a `__main__` guard work.
 """
 
+import contextlib
 import multiprocessing
 import os
 import pickle
@@ -72,7 +73,7 @@ class Workers(Executor):
         with self._lock:
             self._stopped = True
             for worker in self._all:
-                worker.process.kill()
+                worker.kill()
         self._threads.shutdown(cancel_futures=True)
         for worker in list(self._all):
             self._end(worker)
@@ -143,9 +144,15 @@ class _Worker:
         finally:
             theirs.close()
 
+    def kill(self) -> None:
+        """End the process and those that it has started."""
+        with contextlib.suppress(ProcessLookupError):
+            if self.process.returncode is None:
+                os.killpg(self.process.pid, signal.SIGKILL)
+
     def end(self) -> None:
         """Now."""
-        self.process.kill()
+        self.kill()
         self.process.wait()
         self.pipe.close()
         assert self.process.stdin is not None
@@ -189,4 +196,4 @@ def _end_with_parent() -> None:
     """End this process when the other end of its standard input is closed: when the parent ends."""
     while os.read(0, 1024):
         pass
-    os._exit(1)
+    os.killpg(0, signal.SIGKILL)  # and the processes that it has started

@@ -1,0 +1,167 @@
+"""The file of `augury run`: what is searched, by what, and how it is evaluated."""
+
+import importlib
+import re
+import sys
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from augury._errors import AuguryError, UnsupportedError
+from augury.cli.command import MODES, Command
+from augury.space import Space
+from augury.space.params import Param, param_from_dict
+
+TOP: dict[str, tuple[type, ...]] = {
+    "name": (str,),
+    "storage": (str,),
+    "direction": (str,),
+    "budget": (int,),
+    "algorithm": (str,),
+    "batch": (int,),
+    "workers": (int,),
+    "seed": (int,),
+    "initial": (int,),
+    "target": (int, float),
+    "max_seconds": (int, float),
+    "trial_timeout": (int, float),
+    "duplicates": (str,),
+    "space": (dict,),
+    "objective": (dict,),
+}
+OBJECTIVE: dict[str, tuple[type, ...]] = {
+    "function": (str,),
+    "command": (list,),
+    "parameters": (str,),
+    "folder": (str,),
+}
+KINDS = {str: "a text", int: "a whole number", float: "a number", dict: "a table", list: "a list"}
+EXAMPLE = 'lr = { type = "float", low = 1e-5, high = 1.0, log = true }'
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What `augury run` does."""
+
+    space: Space
+    budget: int
+    direction: str
+    function: Callable[[dict[str, Any]], Any]
+    settings: Mapping[str, Any]
+
+
+def read_spec(path: Path) -> Spec:
+    """The run that a file describes."""
+    file = _File(path)
+    top = file.content
+    file.check(top, TOP, "")
+    for key in ("space", "budget", "objective"):
+        if key not in top:
+            raise file.wrong("", key, "be given", "none")
+    direction = top.get("direction", "minimize")
+    if direction not in ("minimize", "maximize"):
+        raise file.wrong("", "direction", 'be "minimize" or "maximize"', repr(direction))
+    for key in ("budget", "workers", "batch", "initial"):
+        if key in top and top[key] < 1:
+            raise file.wrong("", key, "be at least 1", str(top[key]))
+    settings = {k: v for k, v in top.items() if k not in ("space", "objective", "budget", "direction")}
+    if "storage" not in settings:
+        raise file.wrong("", "storage", 'be given, for example storage = "study.db"', "none")
+    space = Space({name: _param(file, name, one) for name, one in top["space"].items()})
+    return Spec(space, top["budget"], direction, _objective(file, top["objective"]), settings)
+
+
+class _File:
+    """A TOML file, and sentences about what is wrong in it, with the line."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self.text = path.read_text(encoding="utf-8")
+            self.content = tomllib.loads(self.text)
+        except tomllib.TOMLDecodeError as error:
+            raise UnsupportedError(
+                f"{path} must be valid TOML; got: {error}. Correct the file."
+            ) from error
+        except UnicodeDecodeError as error:
+            raise UnsupportedError(f"{path} must be UTF-8; got {error}. Save it as UTF-8.") from error
+        except OSError as error:
+            raise UnsupportedError(
+                f"{path} must be a file that can be read; got: {error.strerror}. Correct its name."
+            ) from error
+
+    def line(self, table: str, key: str) -> int | None:
+        """Where a key of a table is written."""
+        inside, name = "", rf"[\"']?{re.escape(key)}[\"']?"
+        for number, line in enumerate(self.text.splitlines(), 1):
+            header = re.match(r"\s*\[\s*([^\[\]]+?)\s*\]", line)
+            if header:
+                inside = header.group(1)
+            if inside == (f"{table}.{key}" if table else key):
+                return number
+            if inside == table and re.match(rf"\s*{name}\s*[=.]", line):
+                return number
+            if not inside and table and re.match(rf"\s*{table}\s*[=.].*\b{re.escape(key)}\b", line):
+                return number
+        return None
+
+    def wrong(self, table: str, key: str, rule: str, got: str) -> UnsupportedError:
+        """The error for a key."""
+        line = self.line(table, key)
+        where = f"{self.path}" if line is None else f"{self.path}, line {line}"
+        name = f"{table}.{key}" if table else key
+        return UnsupportedError(f"{where}: {name} must {rule}; got {got}. Correct the file.")
+
+    def check(self, content: Mapping[str, Any], known: Mapping[str, Any], table: str) -> None:
+        """Refuse unknown keys and values of the wrong type."""
+        for key, value in content.items():
+            if key not in known:
+                raise self.wrong(table, key, f"be one of {', '.join(known)}", "an unknown key")
+            if not isinstance(value, known[key]) or isinstance(value, bool):
+                raise self.wrong(table, key, f"be {KINDS[known[key][-1]]}", repr(value))
+
+
+def _param(file: _File, name: str, described: Any) -> Param:
+    if not isinstance(described, dict):
+        raise file.wrong("space", name, f"be a table such as {EXAMPLE}", repr(described))
+    try:
+        return param_from_dict(described)
+    except AuguryError as error:
+        got = f"{described}: {str(error).rstrip('.')}"
+        raise file.wrong("space", name, f"be a parameter such as {EXAMPLE}", got) from error
+
+
+def _objective(file: _File, table: Mapping[str, Any]) -> Callable[[dict[str, Any]], Any]:
+    file.check(table, OBJECTIVE, "objective")
+    if ("function" in table) == ("command" in table):
+        got = ", ".join(table) or "none"
+        raise file.wrong("", "objective", "have either a function or a command", got)
+    if "function" in table:
+        return _function(file, table["function"])
+    command, mode = table["command"], table.get("parameters", "arguments")
+    if not command or not all(isinstance(part, str) for part in command):
+        raise file.wrong("objective", "command", "be a list of texts", repr(command))
+    if mode not in MODES:
+        raise file.wrong("objective", "parameters", f"be one of {', '.join(MODES)}", repr(mode))
+    return Command(tuple(command), mode, table.get("folder"))
+
+
+def _function(file: _File, name: str) -> Callable[[dict[str, Any]], Any]:
+    module, _, attribute = name.partition(":")
+    if not module or not attribute:
+        raise file.wrong("objective", "function", 'be "module:function"', repr(name))
+    if "" not in sys.path and str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    try:
+        found = importlib.import_module(module)
+        for part in attribute.split("."):
+            found = getattr(found, part)
+    except Exception as error:
+        got = f"{name!r}, which raised {type(error).__name__}: {error}"
+        raise file.wrong("objective", "function", "be one that can be imported", got) from error
+    if not callable(found):
+        raise file.wrong("objective", "function", "be a function", f"{name!r}, {type(found).__name__}")
+    function: Callable[[dict[str, Any]], Any] = found
+    return function

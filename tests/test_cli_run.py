@@ -1,0 +1,223 @@
+"""`augury run` and `augury show`."""
+
+import csv
+import json
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import optuna
+import pytest
+
+from augury._errors import DataError
+from augury.cli import main
+from augury.cli.command import Command, value_of
+from augury.studies import leases
+
+ROOT = Path(__file__).parents[1]
+SPEC = """
+budget = 4
+storage = "study.db"
+algorithm = "sobol"
+seed = 0
+
+[space]
+x = { type = "float", low = 0.0, high = 1.0 }
+kind = { type = "choice", options = ["a b", "c"] }
+
+[objective]
+"""
+PROGRAM = """
+import json, os, sys
+mode = sys.argv[1]
+if mode == "stdin":
+    p = json.load(sys.stdin)
+elif mode == "environment":
+    p = {"x": float(os.environ["AUGURY_X"]), "kind": os.environ["AUGURY_KIND"]}
+else:
+    names = sys.argv[2::2]
+    p = dict(zip([name.lstrip("-") for name in names], sys.argv[3::2]))
+    p["x"] = float(p["x"])
+assert p["kind"] in ("a b", "c")
+print("working")
+print(json.dumps({"value": p["x"] + 1.0, "more": [1]}) if p["kind"] == "c" else p["x"])
+"""
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "program.py").write_text(PROGRAM, encoding="utf-8")
+    return tmp_path
+
+
+def write(objective, spec=SPEC):
+    Path("spec.toml").write_text(spec + textwrap.dedent(objective), encoding="utf-8")
+
+
+def trials(folder=".", name="augury"):
+    return optuna.load_study(storage=f"sqlite:///{folder}/study.db", study_name=name).trials
+
+
+@pytest.mark.parametrize("mode", ["arguments", "stdin", "environment", "placeholders"])
+def test_a_program_receives_the_parameters_and_prints_the_value(here, capsys, mode):
+    command = [sys.executable, "program.py", mode]
+    if mode == "placeholders":
+        command += ["--kind", "{kind}", "--x", "{x}"]
+    write(f"""
+        command = {json.dumps(command)}
+        parameters = "{"arguments" if mode == "placeholders" else mode}"
+    """)
+    assert main(["run", "spec.toml"]) == 0
+    printed = capsys.readouterr().out
+    assert "4 of 4 evaluations, 0 failed; the budget of 4 evaluations is spent." in printed
+    assert "study       'augury' in study.db" in printed
+    for trial in trials():
+        expected = trial.params["x"] + (trial.params["kind"] == "c")
+        assert trial.value == pytest.approx(expected)
+    assert main(["run", "spec.toml"]) == 0  # nothing is left
+    assert len(trials()) == 4
+
+
+def test_a_function_is_imported_from_here(here, capsys, monkeypatch):
+    Path("mine.py").write_text("def f(p):\n    return -p['x']\n", encoding="utf-8")
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    write('function = "mine:f"', SPEC.replace("seed = 0", 'direction = "maximize"\nworkers = 2'))
+    assert main(["run", "spec.toml"]) == 0
+    best = max(trial.value for trial in trials())
+    assert f"best value  {best!r}" in capsys.readouterr().out
+
+
+def test_failures_are_counted_and_nothing_else_happens(here, capsys):
+    code = "import sys; print('oh no', file=sys.stderr); sys.exit(3)"
+    write(f"command = {json.dumps([sys.executable, '-c', code])}")
+    with pytest.warns(UserWarning, match="the last said: RuntimeError: exit code 3: oh no"):
+        assert main(["run", "spec.toml"]) == 1
+    assert "4 of 4 evaluations, 4 failed" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("change", "words"), [
+    (("budget = 4", "budgte = 4"), r"spec\.toml, line 2: budgte must be one of .*; got an unknown key"),
+    (("budget = 4", 'budget = "4"'), r"line 2: budget must be a whole number; got '4'"),
+    (("budget = 4", "budget = 0"), "line 2: budget must be at least 1; got 0"),
+    (("budget = 4", "budget = true"), "line 2: budget must be a whole number; got True"),
+    (("budget = 4", ""), "budget must be given; got none"),
+    (("budget = 4", "budget = "), "must be valid TOML; got: Invalid value"),
+    (('storage = "study.db"', ""), "storage must be given"),
+    (("low = 0.0, high", "low = 2.0, high"), r"line 8: space\.x must be a parameter .* low <= high"),
+    (("low = 0.0, ", "lwo = 0.0, "), r"line 8: space\.x must be a parameter"),
+    (('kind = {', "kind = 3 #"), r"line 9: space\.kind must be a table"),
+    (("seed = 0", 'direction = "up"'), "line 5: direction must be"),
+    (("[objective]", "[objective]\nfunction = 'json:nothing'\n[more]"), "line 13: more must be one of"),
+    (("[objective]", "[objective]\nfunction = 'nomodule:f'"), "line 12: objective.function must be"),
+    (("[objective]", "[objective]\nfunction = 'json'"), r"line 12: objective\.function must be .module:"),
+    (("[objective]", "[objective]\ncommand = 'ls'"), r"line 12: objective\.command must be a list"),
+    (("[objective]", "[objective]\ncommand = [1]"), r"line 12: objective\.command must be a list of"),
+    (("[objective]", "[objective]\ncommand = ['x']\nparameters = 'no'"), r"line 13: objective\.parame"),
+    (("[objective]", "[objective]"), "objective must have either a function or a command; got none"),
+    (('algorithm = "sobol"', 'algorithm = "best"'), "algorithm must be"),
+])  # fmt: skip
+def test_what_is_wrong_in_a_file_is_one_sentence_with_its_line(here, capsys, change, words):
+    spec = SPEC.replace(*change)
+    if "algorithm must" in words:
+        spec += "command = ['true']\n"
+    Path("spec.toml").write_text(spec, encoding="utf-8")
+    assert main(["run", "spec.toml"]) == 2
+    said = capsys.readouterr().err
+    assert re.search(words, said), said
+    assert said.count("\n") == 1
+    assert not Path("study.db").exists()
+
+
+def test_a_file_that_cannot_be_read_is_said(here, capsys):
+    assert main(["run", "none.toml"]) == 2
+    assert "none.toml must be a file that can be read; got: No such file" in capsys.readouterr().err
+    Path("latin.toml").write_bytes(b"name = '\xe9'")
+    assert main(["run", "latin.toml"]) == 2
+    assert "must be UTF-8" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("printed", "value"), [
+    ("7", 7.0), ("a\n 1e-3 \n\n", 1e-3), ('{"value": 2}', 2.0), ("nan", float("nan")), ("x\n.5", 0.5),
+])  # fmt: skip
+def test_the_last_line_is_the_value(printed, value):
+    assert value_of(printed) == pytest.approx(value, nan_ok=True)
+
+
+@pytest.mark.parametrize("printed", ["", "done", '{"loss": 1}', "[1]", '{"value": "1"}', "true"])
+def test_a_program_that_prints_no_number_is_a_sentence(printed):
+    with pytest.raises(DataError, match="must print its value last"):
+        value_of(printed)
+
+
+def test_braces_that_name_no_parameter_stay():
+    echo = "import sys; print(len(sys.argv[1]) + float(sys.argv[2]))"
+    assert Command((sys.executable, "-c", echo, "{y}{", "{x}"))({"x": 0.5}) == 4.5
+
+
+def test_an_interrupted_run_says_how_to_go_on_and_its_programs_end(here):
+    code = "import os, time; open(f'pid{os.getpid()}', 'w').close(); time.sleep(60)"
+    write(f"command = {json.dumps([sys.executable, '-c', code])}")
+    command = [sys.executable, "-m", "augury", "run", "spec.toml"]
+    child = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    until = time.monotonic() + 60.0
+    while not list(here.glob("pid*")) and time.monotonic() < until and child.poll() is None:
+        time.sleep(0.1)
+    (program,) = (int(path.name[3:]) for path in here.glob("pid*"))
+    child.send_signal(signal.SIGINT)
+    time.sleep(1.5)
+    child.send_signal(signal.SIGINT)
+    said = child.communicate(timeout=30)[1]
+    assert child.returncode == 130
+    assert "go on with  augury run spec.toml" in said
+    until = time.monotonic() + 10.0
+    while leases.started(program) is not None and time.monotonic() < until:
+        time.sleep(0.1)
+    assert leases.started(program) is None
+    states = [trial.state.name for trial in trials(here)]
+    assert states == ["FAIL", "WAITING"]  # it will be repeated
+
+
+def test_a_study_is_shown_and_exported(here, capsys):
+    write(f"command = {json.dumps([sys.executable, 'program.py', 'stdin'])}\nparameters = 'stdin'")
+    main(["run", "spec.toml"])
+    capsys.readouterr()
+    assert main(["show", "study.db", "--last", "2"]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0] == "study 'augury': 4 complete"
+    assert shown[1].startswith("best value  0.")
+    assert [line.split()[0] for line in shown[-2:]] == ["2", "3"]
+    assert main(["show", "study.db", "--export", "all.csv"]) == 0
+    with Path("all.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [float(row["value"]) for row in rows] == [trial.value for trial in trials()]
+    assert {row["kind"] for row in rows} <= {"a b", "c"}
+    assert main(["show", "study.db", "--export", "all.json"]) == 0
+    exported = json.loads(Path("all.json").read_text(encoding="utf-8"))
+    assert [row["params"] for row in exported] == [trial.params for trial in trials()]
+    capsys.readouterr()
+    optuna.create_study(storage="sqlite:///study.db", study_name="empty")
+    for arguments, words in (
+        (["show", "none.db"], "must be a file with studies"),
+        (["show", "study.db"], "must have one study, or --name says which; got 2: augury, empty"),
+        (["show", "study.db", "--name", "x"], "must have the study; got 'x', of augury, empty"),
+        (["show", "study.db", "--export", "x.xls"], "must end in .csv or .json"),
+        (["show", "study.db", "--name", "augury", "--export", "none/x.csv"], "must be writable"),
+    ):
+        assert main(arguments) == 2
+        assert words in capsys.readouterr().err
+    assert main(["show", "study.db", "--name", "empty"]) == 0
+    assert capsys.readouterr().out == "study 'empty': no trials\n"
+
+
+def test_the_example_of_the_page_runs(here, capsys):
+    (spec,) = re.findall(r"```toml\n(.*?)```", (ROOT / "docs" / "cli.md").read_text(), re.DOTALL)
+    python = json.dumps(sys.executable)
+    Path("spec.toml").write_text(spec.replace('"python"', python).replace("= 20 ", "= 3 "), "utf-8")
+    Path("train.py").write_text("import sys\nprint(float(sys.argv[2]))\n", encoding="utf-8")
+    assert main(["run", "spec.toml"]) == 0
+    assert "3 of 3 evaluations, 0 failed" in capsys.readouterr().out
