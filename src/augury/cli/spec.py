@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from augury._errors import AuguryError, UnsupportedError
+from augury._errors import SpaceError, UnsupportedError
 from augury.cli.command import MODES, Command
 from augury.space import Space
 from augury.space.params import Param, param_from_dict
@@ -38,6 +38,11 @@ OBJECTIVE: dict[str, tuple[type, ...]] = {
     "folder": (str,),
 }
 KINDS = {str: "a text", int: "a whole number", float: "a number", dict: "a table", list: "a list"}
+FIELDS = {  # that a parameter must have, and may have
+    "float": (("low", "high"), ("log", "step")),
+    "int": (("low", "high"), ("log", "step")),
+    "choice": (("options",), ("ordered",)),
+}
 EXAMPLE = 'lr = { type = "float", low = 1e-5, high = 1.0, log = true }'
 
 
@@ -109,10 +114,13 @@ class _File:
 
     def wrong(self, table: str, key: str, rule: str, got: str) -> UnsupportedError:
         """The error for a key."""
+        return UnsupportedError(f"{self.place(table, key)} must {rule}; got {got}. Correct the file.")
+
+    def place(self, table: str, key: str) -> str:
+        """The file, the line and the name of a key."""
         line = self.line(table, key)
         where = f"{self.path}" if line is None else f"{self.path}, line {line}"
-        name = f"{table}.{key}" if table else key
-        return UnsupportedError(f"{where}: {name} must {rule}; got {got}. Correct the file.")
+        return f"{where}: {table}.{key}" if table else f"{where}: {key}"
 
     def check(self, content: Mapping[str, Any], known: Mapping[str, Any], table: str) -> None:
         """Refuse unknown keys and values of the wrong type."""
@@ -126,11 +134,21 @@ class _File:
 def _param(file: _File, name: str, described: Any) -> Param:
     if not isinstance(described, dict):
         raise file.wrong("space", name, f"be a table such as {EXAMPLE}", repr(described))
+    kind = described.get("type")
+    if kind not in FIELDS:
+        raise file.wrong("space", name, f"have a type, one of {', '.join(FIELDS)}", repr(kind))
+    needed, others = FIELDS[kind]
+    unknown = sorted(described.keys() - {"type", *needed, *others})
+    missing = [field for field in needed if field not in described]
+    if unknown or missing:
+        got = f"no {missing[0]}" if missing else f"{unknown[0]!r}"
+        raise file.wrong(
+            "space", name, f"have {', '.join(needed)}, and may have {', '.join(others)}", got
+        )
     try:
         return param_from_dict(described)
-    except AuguryError as error:
-        got = f"{described}: {str(error).rstrip('.')}"
-        raise file.wrong("space", name, f"be a parameter such as {EXAMPLE}", got) from error
+    except SpaceError as error:
+        raise UnsupportedError(f"{file.place('space', name)}: {error}") from error
 
 
 def _objective(file: _File, table: Mapping[str, Any]) -> Callable[[dict[str, Any]], Any]:
