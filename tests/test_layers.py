@@ -19,7 +19,7 @@ LAYERS: list[set[str] | tuple[set[str], ...]] = [
     {"trial", "history", "design", "state"},
     {"model"},
     {"optimizer"},
-    ({"progress"}, {"studies"}, {"executors"}),
+    ({"progress"}, {"studies"}, {"executors"}, {"adapters"}),
     {"run"},
     {"bench"},
     {"cli", "__main__"},

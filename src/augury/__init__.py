@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 _HOME = {
     "Algorithm": "algorithm",
     "AugurySampler": "studies.sampler",
+    "AugurySearchCV": "adapters.search_cv",
     "algorithms": "algorithm",
     "AuguryError": "_errors",
     "DataError": "_errors",
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
         StorageError,
         UnsupportedError,
     )
+    from augury.adapters.search_cv import AugurySearchCV
     from augury.algorithm import Algorithm, algorithms
     from augury.optimizer import Optimizer
     from augury.run import Result, maximize, minimize
@@ -54,6 +56,7 @@ __all__ = [
     "Algorithm",
     "AuguryError",
     "AugurySampler",
+    "AugurySearchCV",
     "Choice",
     "DataError",
     "Float",

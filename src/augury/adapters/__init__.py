@@ -1,0 +1,1 @@
+"""Augury inside other libraries."""
