@@ -185,7 +185,7 @@ BAD_CONSTRUCTIONS = {
     "budget 2.5": (lambda: augury.minimize(f, LINE, 2.5), UnsupportedError),
     "batch 0": (lambda: augury.minimize(f, LINE, 5, batch=0), UnsupportedError),
     "batch True": (lambda: augury.minimize(f, LINE, 5, batch=True), UnsupportedError),
-    "two workers": (lambda: augury.minimize(f, LINE, 5, workers=2), UnsupportedError),
+    "no workers": (lambda: augury.minimize(f, LINE, 5, workers=0), UnsupportedError),
     "a target of text": (lambda: augury.minimize(f, LINE, 5, target="low"), UnsupportedError),
     "a target of NaN": (lambda: augury.minimize(f, LINE, 5, target=math.nan), UnsupportedError),
     "seconds of text": (lambda: augury.minimize(f, LINE, 5, max_seconds="9"), UnsupportedError),

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from collections import Counter
 
 import numpy as np
 import optuna
@@ -16,8 +17,8 @@ from optuna.trial import TrialState
 import augury
 from augury import Choice, DataError, Float, Int, Pool, Space, StorageError
 from augury.studies import leases
-from augury.studies.book import GONE, RETRY, Book
-from augury.studies.mirror import LOST
+from augury.studies.book import RETRY, Book
+from augury.studies.mirror import GONE, LOST
 from augury.studies.storages import hidden, open_storage, without_password
 from augury.trial import State
 
@@ -82,6 +83,7 @@ def test_uninterrupted_it_is_exactly_the_run_without_one(tmp_path, batch):
         assert y == pytest.approx(z)
     assert kept.best.params == pytest.approx(whole.best.params)
     assert kept.trials[-1].info["chosen"] == whole.trials[-1].info["chosen"]
+    assert kept.best.info["chosen"] == whole.best.info["chosen"]
     assert kept.optimizer.recommend().params["kind"] in ("a", "b", None)
 
 
@@ -106,6 +108,30 @@ def test_failures_count_and_are_explained(tmp_path):
     assert reasons == {None, "ValueError: too small", "the value is nan"}
     with pytest.warns(UserWarning, match="none of 2 evaluations succeeded"):
         augury.minimize(lambda p: None, LINE, 2, storage=tmp_path / "s.db", name="none", seed=0)
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_failed_evaluations_are_made_again(tmp_path, kept):
+    calls = Counter()
+
+    def moody(params):
+        calls[params["x"]] += 1
+        if calls[params["x"]] < 3:
+            raise ValueError("not now")
+        return params["x"]
+
+    storage = {"storage": tmp_path / "s.db"} if kept else {}
+    settings = {"algorithm": "sobol", "seed": 0, **storage}
+    result = augury.minimize(moody, LINE, 4, retries=2, **settings)
+    assert [trial.state for trial in result.trials] == [State.COMPLETE] * 4
+    assert set(calls.values()) == {3}
+    assert len(result.optimizer.trials) == 4  # what was made again is one observation
+    with pytest.raises(augury.UnsupportedError, match="retries must be"):
+        augury.minimize(moody, LINE, 4, retries=-1)
+    calls.clear()
+    with pytest.warns(UserWarning, match="none of 2 evaluations succeeded"):
+        failed = augury.minimize(moody, LINE, 2, retries=1, **settings | {"name": "one"})
+    assert [trial.reason for trial in failed.trials] == ["ValueError: not now"] * 2
 
 
 def test_a_pool_and_a_space_that_runs_out(tmp_path):
@@ -169,6 +195,12 @@ def test_a_storage_that_cannot_be_used_is_one_sentence(tmp_path, make, words):
     assert "s3cret" not in str(caught.value)
     assert "\n" not in str(caught.value)
     assert {path.name for path in tmp_path.iterdir()} <= {"text.db", "text.db.lock"}
+
+
+def test_a_study_needs_a_name(tmp_path):
+    for name in ("", None, 3):
+        with pytest.raises(StorageError, match="the name of a study must be a text"):
+            augury.minimize(value, SPACE, 2, storage=tmp_path / "s.db", name=name)
 
 
 def test_passwords_are_hidden():
@@ -271,7 +303,8 @@ def test_a_trial_of_a_dead_process_is_repeated_at_most_three_times(tmp_path):
         assert dict(trial.params) != point
         frozen = one._study.trials
         assert [LOST in one.system_attrs for one in frozen] == [True] * 3 + [False] * 2
-        assert [json.loads(t.system_attrs[RETRY]) for t in frozen[1:4]] == [[0, 1], [1, 2], [2, 3]]
+        repeats = [json.loads(trial.system_attrs[RETRY]) for trial in frozen[1:4]]
+        assert repeats == [[0, 1, 0], [1, 2, 0], [2, 3, 0]]
         assert one.done == 1  # after three repetitions it has failed
         one.tell(trial, 1.0)
         assert one.done == 2

@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import math
 import numbers
 import sys
 import time
@@ -65,6 +66,7 @@ class Settings(TypedDict, total=False):
     duplicates: Duplicates
     device: Device
     progress: bool | None
+    retries: int
     storage: Any
     name: str
 
@@ -99,6 +101,7 @@ def minimize(function: Function, space: Domain, budget: int, **settings: Unpack[
         duplicates: "avoid" or "allow", as in :class:`Optimizer`.
         device: "cpu" or "gpu".
         progress: True shows a bar, False none; None shows one on a terminal.
+        retries: how often an evaluation that failed is made again, before it counts as failed.
         storage: keep the trials in a study of Optuna's: the path of an SQLite file, `journal:///path`, or
             the URL of a database. The same call again goes on where the last one ended, and several
             processes that make it at the same time share the budget.
@@ -143,6 +146,7 @@ def _run(
     duplicates: Duplicates = "avoid",
     device: Device = "cpu",
     progress: bool | None = None,
+    retries: int = 0,
     storage: Any = None,
     name: str = "augury",
 ) -> Result:
@@ -161,9 +165,13 @@ def _run(
     _check_number("target", target)
     _check_number("max_seconds", max_seconds)
     _check_number("trial_timeout", trial_timeout)
+    if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
+        raise UnsupportedError(
+            f"retries must be a whole number of at least 0; got {retries!r}. Leave it out for none."
+        )
     started = time.monotonic()
     ledger = _ledger(
-        storage, name, space, algorithm, direction, seed, initial, budget, duplicates, device
+        storage, name, space, algorithm, direction, seed, initial, budget, duplicates, device, retries
     )
     shown = _on_terminal() if progress is None else progress
     with contextlib.ExitStack() as stack:
@@ -203,15 +211,16 @@ def _run(
         except KeyboardInterrupt:
             reason = "it was interrupted"
             crew.stop()
-    complete = [t for t in ledger.trials if t.state is State.COMPLETE]
-    failed = [t for t in ledger.trials if t.state is State.FAILED]
+    trials = ledger.trials
+    complete = {t.number: t for t in trials if t.state is State.COMPLETE}
+    failed = [t for t in trials if t.state is State.FAILED]
     if failed and not complete:
         warnings.warn(
             f"none of {len(failed)} evaluations succeeded; the last said: {failed[-1].reason}.",
             stacklevel=4,
         )
-    best = ledger.optimizer.best if complete else None
-    return Result(best, ledger.trials, ledger.optimizer, reason)
+    best = complete[ledger.optimizer.best.number] if complete else None
+    return Result(best, trials, ledger.optimizer, reason)
 
 
 class Ledger(Protocol):
@@ -238,6 +247,9 @@ class Ledger(Protocol):
     def lose(self, trial: Trial, reason: str, begin: Callable[[Trial], None]) -> Trial | None:
         """Let a trial whose worker died be evaluated again, at most three times; then it has failed."""
 
+    def retry(self, trial: Trial, reason: str, begin: Callable[[Trial], None]) -> bool:
+        """Let a trial that failed be evaluated again, if it may be."""
+
     def __enter__(self) -> Any: ...
     def __exit__(self, *raised: Any) -> None: ...
 
@@ -245,8 +257,9 @@ class Ledger(Protocol):
 class Memory:
     """The trials of a run that are kept nowhere."""
 
-    def __init__(self, optimizer: Optimizer, budget: int) -> None:
-        self.optimizer, self._budget = optimizer, budget
+    def __init__(self, optimizer: Optimizer, budget: int, retries: int) -> None:
+        self.optimizer, self._budget, self._retries = optimizer, budget, retries
+        self._failed: Counter[int] = Counter()  # how often a trial was evaluated again
         self._lost: Counter[int] = Counter()  # how often a trial's worker died
 
     @property
@@ -278,6 +291,14 @@ class Memory:
         begin(trial)
         return None
 
+    def retry(self, trial: Trial, reason: str, begin: Callable[[Trial], None]) -> bool:
+        """Begin a trial that failed again, if it may be."""
+        if self._failed[trial.number] >= self._retries:
+            return False
+        self._failed[trial.number] += 1
+        begin(trial)
+        return True
+
     def __enter__(self) -> "Memory":
         return self
 
@@ -296,12 +317,13 @@ def _ledger(
     budget: int,
     duplicates: Duplicates,
     device: Device,
+    retries: int,
 ) -> Ledger:
     if storage is None:
         optimizer = Optimizer(
             space, algorithm, direction, seed, initial, budget, duplicates=duplicates, device=device
         )
-        return Memory(optimizer, budget)
+        return Memory(optimizer, budget, retries)
     from augury.studies.book import Book  # what nobody needs without a storage is not imported
 
     check_count("budget", budget)
@@ -313,6 +335,7 @@ def _ledger(
         budget,
         algorithm,
         seed,
+        retries=retries,
         initial=initial,
         duplicates=duplicates,
         device=device,
@@ -364,10 +387,16 @@ def _tell(ledger: Ledger, crew: Crew, trial: Trial, outcome: Outcome) -> Trial |
         return ledger.lose(trial, outcome.reason, crew.begin)
     if outcome.reason is None:
         try:
-            return ledger.tell(trial, check_value(outcome.value))
+            value = check_value(outcome.value)
+            bad = None if math.isfinite(value) else f"the value is {value}"
+            again = bad is not None and ledger.retry(trial, bad, crew.begin)
+            return None if again else ledger.tell(trial, value)
         except DataError as error:  # what the function returned is no number
             outcome = Outcome(reason=str(error))
     logger.warning("trial %d failed: %s", trial.number, outcome.reason, exc_info=outcome.error)
+    assert outcome.reason is not None
+    if ledger.retry(trial, outcome.reason, crew.begin):
+        return None
     return ledger.tell(trial, None, outcome.reason)
 
 

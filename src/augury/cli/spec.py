@@ -27,6 +27,7 @@ TOP: dict[str, tuple[type, ...]] = {
     "target": (int, float),
     "max_seconds": (int, float),
     "trial_timeout": (int, float),
+    "retries": (int,),
     "duplicates": (str,),
     "space": (dict,),
     "objective": (dict,),

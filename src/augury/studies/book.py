@@ -6,6 +6,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -15,14 +16,14 @@ from optuna.storages import BaseStorage
 from optuna.trial import FrozenTrial, TrialState
 from sqlalchemy.exc import SQLAlchemyError
 
-from augury._errors import DataError
+from augury._errors import DataError, StorageError
 from augury.algorithm import Algorithm
 from augury.maximizers import Domain
 from augury.maximizers.sets import exhausted
 from augury.optimizer import Direction
 from augury.space import Pool
 from augury.studies import leases, notes
-from augury.studies.mirror import LOST, Mirror, is_lost
+from augury.studies.mirror import GONE, LOST, Mirror, is_lost, is_replaced
 from augury.studies.sampler import AugurySampler
 from augury.studies.spaces import distributions_of
 from augury.studies.storages import Storage, explained, open_storage
@@ -32,11 +33,31 @@ logger = logging.getLogger("augury")
 
 ABOUT = "augury:study"  # attribute of a study: its space and its seed
 REASON = "augury:reason"  # attribute of a trial: why it failed
-RETRY = "augury:retry"  # attribute of a trial: the number of the one it repeats, and how often so far
-GONE = "augury:not counted"  # attribute of a failed trial that another one replaces, and why
+RETRY = "augury:retry"  # attribute of a trial that repeats another one: see `Repeats`
 MOST_RETRIES = 3  # of a point that was lost with its process
 PATIENCE = 60.0  # seconds that a database may be away
 T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Repeats:
+    """Which trial another one repeats, and how often it was lost or failed before."""
+
+    number: int | None = None
+    lost: int = 0
+    failed: int = 0
+
+    @staticmethod
+    def of(trial: FrozenTrial) -> "Repeats":
+        """What a trial says."""
+        try:
+            return Repeats(*map(int, json.loads(trial.system_attrs[RETRY])))
+        except (KeyError, TypeError, ValueError):
+            return Repeats()
+
+    def text(self) -> str:
+        """As an attribute."""
+        return json.dumps([self.number, self.lost, self.failed])
 
 
 class Book:
@@ -49,6 +70,7 @@ class Book:
         storage: a path, a URL or a storage of Optuna's.
         name: of the study; it goes on if there is one.
         space, direction, budget, algorithm, seed: as in :func:`augury.minimize`.
+        retries: how often an evaluation that failed is made again.
         lease: seconds without a sign after which a process counts as dead.
         settings: the other ones of the sampler.
     """
@@ -62,9 +84,13 @@ class Book:
         budget: int,
         algorithm: str | Algorithm,
         seed: int | None,
+        retries: int = 0,
         lease: float = leases.SECONDS,
         **settings: Any,
     ) -> None:
+        if not isinstance(name, str) or not name:
+            raise StorageError(f"the name of a study must be a text; got {name!r}. Use 'tuning'.")
+        self._retries = retries
         self.budget, self.space, self._distributions = budget, space, distributions_of(space)
         self._url = "" if isinstance(storage, BaseStorage) else str(storage)
         sampler = AugurySampler(algorithm, seed, space=space, budget=budget, **settings)
@@ -212,7 +238,7 @@ class Book:
         trials = self._study.get_trials(deepcopy=False)
         if state is not TrialState.COMPLETE or values is None or not is_lost(trials[number]):
             return  # nothing is lost: a failure, or a value that had been recorded
-        repeated = next((one for one in trials if _repeats(one)[0] == number), None)
+        repeated = next((one for one in trials if Repeats.of(one).number == number), None)
         if repeated is not None and repeated.state is TrialState.COMPLETE:
             logger.warning("the value %s of trial %d came too late and is dropped", values[0], number)
             return
@@ -230,7 +256,7 @@ class Book:
                 params=late.params,
                 distributions=late.distributions,
                 value=values[0],
-                system_attrs={RETRY: json.dumps([number, _repeats(late)[1]])},
+                system_attrs={RETRY: replace(Repeats.of(late), number=number).text()},
             )
         )
 
@@ -261,18 +287,37 @@ class Book:
 
         A point that was lost too often has failed: it may be the function that ends its process.
         """
-        point, repeats = self._sampler.mirror(self._study).values(trial), _repeats(trial)[1]
-        for_good = repeats >= MOST_RETRIES
+        repeats = Repeats.of(trial)
+        for_good = repeats.lost >= MOST_RETRIES
         try:
             self._storage.set_trial_system_attr(trial._trial_id, REASON if for_good else LOST, why)
             self._storage.set_trial_state_values(trial._trial_id, TrialState.FAIL)
         except UpdateFinishedTrialError:
             return
         logger.warning("trial %d was taken back: %s", trial.number, why)
-        if point is None or for_good or GONE in trial.system_attrs:
-            return
-        attributes = {"fixed_params": point, RETRY: json.dumps([trial.number, repeats + 1])}
-        self._study.add_trial(optuna.create_trial(state=TrialState.WAITING, system_attrs=attributes))
+        if not for_good and GONE not in trial.system_attrs:
+            self._enqueue(trial, replace(repeats, number=trial.number, lost=repeats.lost + 1))
+
+    def _enqueue(self, trial: FrozenTrial, repeats: Repeats) -> None:
+        """Let a trial be evaluated again, if its point is known."""
+        point = self._sampler.mirror(self._study).values(trial)
+        if point is not None:
+            attributes = {"fixed_params": point, RETRY: repeats.text()}
+            waiting = optuna.create_trial(state=TrialState.WAITING, system_attrs=attributes)
+            self._study.add_trial(waiting)
+
+    def retry(self, trial: Trial, reason: str, begin: Callable[[Trial], None]) -> bool:
+        """Let another trial repeat one that failed, if that has not happened too often."""
+        identity = self._held[trial.number]
+        frozen = self._patiently(lambda: self._storage.get_trial(identity))
+        repeats = Repeats.of(frozen)
+        if repeats.failed >= self._retries or frozen.state.is_finished():
+            return False
+        marks = {REASON: reason[: notes.LONGEST], GONE: "it is tried again"}
+        self._patiently(lambda: self._end(trial.number, TrialState.FAIL, marks))
+        again = replace(repeats, number=trial.number, failed=repeats.failed + 1)
+        self._patiently(lambda: self._enqueue(frozen, again))
+        return True
 
     def _patiently(self, call: Callable[[], T]) -> T:
         """The answer of a database that may be away for some time."""
@@ -302,25 +347,12 @@ def _quietly() -> Iterator[None]:
 
 def _counts(trial: FrozenTrial) -> bool:
     """Whether a trial counts towards the budget."""
-    return trial.state.is_finished() and not is_lost(trial) and not _is_gone(trial)
+    return trial.state.is_finished() and not is_replaced(trial)
 
 
 def _taken(trial: FrozenTrial) -> bool:
     """Whether it counts, or will."""
     return trial.state is TrialState.RUNNING or _counts(trial)
-
-
-def _is_gone(trial: FrozenTrial) -> bool:
-    return trial.state is TrialState.FAIL and GONE in trial.system_attrs
-
-
-def _repeats(trial: FrozenTrial) -> tuple[int | None, int]:
-    """The number of the trial that this one repeats, and how often that was done."""
-    try:
-        of, count = json.loads(trial.system_attrs[RETRY])
-        return int(of), int(count)
-    except (KeyError, TypeError, ValueError):
-        return None, 0
 
 
 def _described(space: Domain) -> Any:

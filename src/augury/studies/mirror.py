@@ -17,7 +17,8 @@ from augury.studies import notes
 from augury.studies.spaces import Distributions, Points, numbers_of
 from augury.trial import Origin, Trial
 
-LOST = "augury:lost"  # marks a trial that was lost with its worker
+LOST = "augury:lost"  # marks a trial that was lost with its worker, and says why
+GONE = "augury:not counted"  # marks a failed trial in whose place another one is, and says why
 
 
 class Mirror(Optimizer):
@@ -69,14 +70,14 @@ class Mirror(Optimizer):
                 self._learn(trial)
 
     def _learn(self, trial: FrozenTrial) -> None:
-        """One trial; none that was lost with its worker, or has not all parameters."""
+        """One trial; none in whose place another one is, or that has not all parameters."""
         if trial.constraints:
             raise DataError(
                 f"AugurySampler knows no constraints; got some in trial {trial.number}. Let the "
                 "objective raise an exception where one is violated, or use optuna.samplers.GPSampler."
             )
         point = self._point(trial)
-        if point is None or is_lost(trial):
+        if point is None or is_replaced(trial):
             return
         value = self._value(trial)
         own = Trial(trial.number, point, origin=_origin(trial), optimizer=self._identity)
@@ -147,6 +148,11 @@ class Mirror(Optimizer):
 def is_lost(trial: FrozenTrial) -> bool:
     """Whether a trial was lost with its worker; one that ended well after all was not."""
     return trial.state is TrialState.FAIL and LOST in trial.system_attrs
+
+
+def is_replaced(trial: FrozenTrial) -> bool:
+    """Whether a failed trial is no observation and does not count, because another one does."""
+    return is_lost(trial) or (trial.state is TrialState.FAIL and GONE in trial.system_attrs)
 
 
 def _completed(trial: FrozenTrial) -> tuple[Any, int]:
