@@ -1,12 +1,20 @@
 """A progress bar: evaluations, best value, seconds per suggestion."""
 
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 from tqdm import tqdm
 
 from augury._errors import DataError
 from augury.optimizer import Optimizer
+
+
+class Run(Protocol):
+    """What has an optimizer; to look at it may take some time."""
+
+    @property
+    def optimizer(self) -> Optimizer:
+        """What knows the best value."""
 
 
 class Progress:
@@ -32,12 +40,12 @@ class Progress:
         if self._bar is not None and done > self._bar.n:
             self._bar.update(done - self._bar.n)
 
-    def update(self, optimizer: Optimizer, seconds: float) -> None:
+    def update(self, run: Run, seconds: float) -> None:
         """One more evaluation, whose point took `seconds` to suggest."""
         if self._bar is None:
             return
         try:
-            best = f"{optimizer.best.value:.6g}"
+            best = f"{run.optimizer.best.value:.6g}"
         except DataError:
             best = "none yet"
         self._bar.set_postfix_str(f"best {best}, {seconds:.2f} s/suggestion", refresh=False)

@@ -197,8 +197,8 @@ def _run(
                 for trial, outcome in finished:
                     told = _tell(ledger, crew, trial, outcome)
                     if told is not None:
-                        bar.update(ledger.optimizer, crew.seconds)
-                        stop = _after(ledger.optimizer, told, callbacks, target) or stop
+                        bar.update(ledger, crew.seconds)
+                        stop = _after(ledger, told, callbacks, target, direction) or stop
                 if not crew.running:
                     if stop is not None:
                         reason = stop
@@ -401,11 +401,15 @@ def _tell(ledger: Ledger, crew: Crew, trial: Trial, outcome: Outcome) -> Trial |
 
 
 def _after(
-    optimizer: Optimizer, trial: Trial, callbacks: Iterable[Callback], target: float | None
+    ledger: Ledger,
+    trial: Trial,
+    callbacks: Iterable[Callback],
+    target: float | None,
+    direction: Direction,
 ) -> str | None:
     """Why the run should end after this trial, if it should."""
     try:
-        asked_to_stop = [callback(optimizer, trial) is True for callback in callbacks]
+        asked_to_stop = [callback(ledger.optimizer, trial) is True for callback in callbacks]
     except Exception as error:  # what was found must not be lost with it
         warnings.warn(f"a callback raised {error!r}; the run ends here.", stacklevel=5)
         return f"a callback raised {error!r}"
@@ -413,5 +417,5 @@ def _after(
         return "a callback asked to stop"
     if target is None or trial.state is not State.COMPLETE or trial.value is None:
         return None
-    sign = 1.0 if optimizer.direction == "maximize" else -1.0
+    sign = 1.0 if direction == "maximize" else -1.0
     return f"the target {target} was reached" if sign * trial.value >= sign * target else None

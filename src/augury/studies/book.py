@@ -163,9 +163,10 @@ class Book:
 
     def ask(self, wanted: int) -> list[Trial]:
         """So many trials, or fewer where the budget ends; none while others evaluate its last ones."""
-        self._take_back()
+        trials = self._all()
+        self._take_back(trials)
         asked: list[Trial] = []
-        wanted = min(wanted, self._free())
+        wanted = min(wanted, self._free(trials))
         self._sampler.together(max(1, wanted))
         while len(asked) < wanted:
             trial = self._ask()
@@ -174,14 +175,15 @@ class Book:
             asked.append(trial)
         return asked
 
-    def _free(self) -> int:
+    def _free(self, trials: Sequence[FrozenTrial]) -> int:
         """How many trials may be asked for now: of the budget, and of a finite space."""
-        trials = self._all()
         free = self.budget - sum(map(_taken, trials))
-        optimizer, running = self.optimizer, sum(one.state is TrialState.RUNNING for one in trials)
-        if optimizer.left <= 0 and not running:
+        if math.isinf(self.space.size):
+            return free
+        left, running = self.optimizer.left, sum(one.state is TrialState.RUNNING for one in trials)
+        if left <= 0 and not running:
             raise exhausted(self.space)
-        return int(min(free, max(0, optimizer.left - running)))
+        return int(min(free, max(0, left - running)))
 
     def _ask(self) -> Trial | None:
         """A trial of this process; None if others have taken all that the budget had left."""
@@ -189,7 +191,7 @@ class Book:
         number, identity = trial.number, trial._trial_id
         self._held[number] = identity
         self._patiently(lambda: self._holder.take(identity))
-        if sum(_taken(one) for one in self._all() if one.number < number) >= self.budget:
+        if number >= self.budget <= sum(_taken(one) for one in self._all() if one.number < number):
             withdrawn = {GONE: "the budget was spent"}
             self._patiently(lambda: self._end(number, TrialState.FAIL, withdrawn))
             return None
@@ -262,9 +264,9 @@ class Book:
 
     # ------------------------------------------------------------------ taking back
 
-    def _take_back(self) -> None:
+    def _take_back(self, trials: Sequence[FrozenTrial]) -> None:
         """End the trials of processes that are gone, and let them be repeated."""
-        for trial in self._all():
+        for trial in trials:
             if trial.state is TrialState.RUNNING and trial.number not in self._held:
                 why = self._watcher.expired(trial)
                 if why is not None:
