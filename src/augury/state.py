@@ -50,7 +50,7 @@ def dump(
     content = {
         "format": FORMAT,
         "version": VERSION,
-        "space": _describe_space(space),
+        "space": describe_space(space),
         "algorithm": algorithm.describe(),
         "settings": dict(settings),
         "identity": identity,
@@ -141,7 +141,8 @@ def corrupt(what: str) -> DataError:
     )
 
 
-def _describe_space(space: Domain) -> dict[str, Any]:
+def describe_space(space: Domain) -> dict[str, Any]:
+    """A space for JSON; of a pool its fingerprint."""
     if isinstance(space, Pool):
         return {"pool": space.fingerprint()}
     return space.to_dict()

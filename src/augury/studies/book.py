@@ -21,7 +21,7 @@ from augury.algorithm import Algorithm
 from augury.maximizers import Domain
 from augury.maximizers.sets import exhausted
 from augury.optimizer import Direction
-from augury.space import Pool
+from augury.state import describe_space
 from augury.studies import leases, notes
 from augury.studies.mirror import GONE, LOST, Mirror, is_lost, is_replaced
 from augury.studies.sampler import AugurySampler
@@ -108,7 +108,7 @@ class Book:
                     load_if_exists=True,
                 )
             if known is None:
-                about = {"version": 1, "space": _described(space), "seed": sampler.seed}
+                about = {"version": 1, "space": describe_space(space), "seed": sampler.seed}
                 for key, piece in notes.pieces(ABOUT, json.dumps(about)):
                     opened.set_study_system_attr(self._study._study_id, key, piece)
         self._sampler, self._storage = sampler, self._study._storage
@@ -357,10 +357,6 @@ def _taken(trial: FrozenTrial) -> bool:
     return trial.state is TrialState.RUNNING or _counts(trial)
 
 
-def _described(space: Domain) -> Any:
-    return {"pool": space.fingerprint()} if isinstance(space, Pool) else space.to_dict()
-
-
 def _known(
     storage: BaseStorage,
     name: str,
@@ -383,7 +379,7 @@ def _known(
                 raise _another(name, "one of this space", f"trial {trial.number} of another")
         return None
     about = json.loads(text)
-    if about["space"] != json.loads(json.dumps(_described(space))):
+    if about["space"] != json.loads(json.dumps(describe_space(space))):
         raise _another(name, "one of this space", "one of another")
     return dict(about)
 
