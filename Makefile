@@ -6,7 +6,7 @@ BAYESOPT := .venv-bayesopt
 HEBO := .venv-hebo
 BIN := $(VENV)/bin
 
-.PHONY: demo test chromium lint format wheel bench bench-grid bench-quick bench-batches peers lock clean
+.PHONY: demo test ordeal chromium lint format wheel bench bench-grid bench-quick bench-batches peers lock clean
 
 demo: $(VENV)/.run
 	$(BIN)/augury demo
@@ -14,6 +14,10 @@ demo: $(VENV)/.run
 # The tests spend most of their time compiling; without optimizations that takes a quarter less.
 test: $(VENV)/.dev chromium
 	JAX_DISABLE_MOST_OPTIMIZATIONS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+
+# Processes that share a study are killed at random, 20 times each; some minutes.
+ordeal: $(VENV)/.dev
+	$(BIN)/python tests/ordeal.py
 
 # The tests open the report in a headless Chromium of the system's packages; nothing is done where one is.
 chromium:

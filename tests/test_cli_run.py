@@ -4,6 +4,7 @@ import csv
 import json
 import re
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -13,6 +14,7 @@ from pathlib import Path
 import optuna
 import pytest
 
+import chromium
 from augury._errors import DataError
 from augury.cli import main
 from augury.cli.command import Command, value_of
@@ -223,3 +225,40 @@ def test_the_example_of_the_page_runs(here, capsys):
     Path("train.py").write_text("import sys\nprint(float(sys.argv[2]))\n", encoding="utf-8")
     assert main(["run", "spec.toml"]) == 0
     assert "3 of 3 evaluations, 0 failed" in capsys.readouterr().out
+
+
+def test_the_dashboard_shows_a_study_in_a_browser(here):
+    write('command = ["{python}", "program.py", "arguments"]'.replace("{python}", sys.executable))
+    assert main(["run", "spec.toml"]) == 0
+    command = [sys.executable, "-m", "augury", "dashboard", "study.db", "--port", "0"]
+    with (
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process,
+        chromium.browser() as page,
+    ):
+        try:
+            address = re.search(r"http://127\.0\.0\.1:\d+/", process.stdout.readline()).group()
+            page.open(f"{address}dashboard/studies/1")
+            until = time.monotonic() + 60
+            while "Best Trial" not in page.evaluate("document.body.innerText"):
+                assert time.monotonic() < until, page.complaints
+                time.sleep(0.1)
+            assert not page.complaints
+            elsewhere = [one for one in page.requests if not one.startswith((address, "data:"))]
+            assert not elsewhere
+        finally:
+            process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0
+
+
+def test_a_dashboard_that_cannot_be_is_one_sentence(here, capsys):
+    assert main(["dashboard", "none.db"]) == 2
+    assert main(["dashboard", "sqlite:///none.db"]) == 2
+    assert not list(here.glob("*.db"))
+    write('function = "nothing:here"')
+    optuna.create_study(storage="sqlite:///study.db")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        assert main(["dashboard", "study.db", "--port", str(taken.getsockname()[1])]) == 2
+    assert main(["dashboard", "study.db", "--port", "70000"]) == 2
+    said = capsys.readouterr().err.strip().splitlines()
+    assert len(said) == 4
+    assert "Choose another --port." in said[2]

@@ -19,6 +19,7 @@ LAYERS: list[set[str] | tuple[set[str], ...]] = [
     {"trial", "history", "design", "state"},
     {"model"},
     {"optimizer"},
+    {"ledger"},
     ({"progress"}, {"studies"}, {"executors"}, {"adapters"}),
     {"run"},
     {"bench"},

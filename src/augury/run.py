@@ -7,17 +7,17 @@ import numbers
 import sys
 import time
 import warnings
-from collections import Counter
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import Any, Protocol, TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 from augury._checks import check_count, check_value
 from augury._errors import DataError, SpaceExhausted, UnsupportedError
 from augury.algorithm import Algorithm
 from augury.core.precision import Device
 from augury.executors.crew import Crew, Outcome
+from augury.ledger import Ledger, Memory
 from augury.maximizers import Domain
 from augury.model import Duplicates
 from augury.optimizer import Direction, Optimizer
@@ -26,7 +26,6 @@ from augury.trial import State, Trial
 
 logger = logging.getLogger("augury")
 
-MOST_RETRIES = 3  # of an evaluation whose worker died
 WAIT = 0.2  # seconds between two looks at what other processes evaluate
 Function = Callable[[dict[str, Any]], float]
 Callback = Callable[[Optimizer, Trial], object]
@@ -169,141 +168,26 @@ def _run(
         raise UnsupportedError(
             f"retries must be a whole number of at least 0; got {retries!r}. Leave it out for none."
         )
-    started = time.monotonic()
+    until = math.inf if max_seconds is None else time.monotonic() + max_seconds
+    ending = Ending(until, f"max_seconds={max_seconds} have passed", target, direction, callbacks)
     ledger = _ledger(
         storage, name, space, algorithm, direction, seed, initial, budget, duplicates, device, retries
     )
     shown = _on_terminal() if progress is None else progress
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(ledger)
-        bar = stack.enter_context(Progress(budget, shown, ledger.done))
-        crew = stack.enter_context(Crew.of(function, workers, executor, trial_timeout))
-        reason = f"the budget of {budget} evaluations is spent"
-        stop: str | None = None
-        try:
-            while ledger.done < budget:
-                if max_seconds is not None and time.monotonic() - started >= max_seconds:
-                    stop = stop or f"max_seconds={max_seconds} have passed"
-                try:
-                    if stop is None:
-                        _ask(ledger, crew, batch)
-                    finished = crew.wait(ordered=batch is not None)
-                except KeyboardInterrupt:  # what runs elsewhere goes on, unless it comes again
-                    if crew.here or stop is not None or not crew.running:
-                        raise
-                    stop = "it was interrupted"
-                    logger.warning("interrupted: %d evaluations are finished first", len(crew.running))
-                    continue
-                for trial, outcome in finished:
-                    told = _tell(ledger, crew, trial, outcome)
-                    if told is not None:
-                        bar.update(ledger, crew.seconds)
-                        stop = _after(ledger, told, callbacks, target, direction) or stop
-                if not crew.running:
-                    if stop is not None:
-                        reason = stop
-                        break
-                    if not finished:  # other processes evaluate the last ones
-                        time.sleep(WAIT)
-                        bar.catch_up(ledger.done)
-        except SpaceExhausted:
-            reason = f"all {space.size} points of the space have been evaluated"
-        except KeyboardInterrupt:
-            reason = "it was interrupted"
-            crew.stop()
-    trials = ledger.trials
-    complete = {t.number: t for t in trials if t.state is State.COMPLETE}
-    failed = [t for t in trials if t.state is State.FAILED]
-    if failed and not complete:
-        warnings.warn(
-            f"none of {len(failed)} evaluations succeeded; the last said: {failed[-1].reason}.",
-            stacklevel=4,
-        )
-    best = complete[ledger.optimizer.best.number] if complete else None
-    return Result(best, trials, ledger.optimizer, reason)
-
-
-class Ledger(Protocol):
-    """Where the trials of a run are: in memory, or in a study."""
-
-    @property
-    def optimizer(self) -> Optimizer:
-        """What suggests, and knows all trials."""
-
-    @property
-    def done(self) -> int:
-        """How many evaluations have been made."""
-
-    @property
-    def trials(self) -> tuple[Trial, ...]:
-        """All of them."""
-
-    def ask(self, wanted: int) -> list[Trial]:
-        """So many trials, or fewer at the end; none while others evaluate the last ones."""
-
-    def tell(self, trial: Trial, value: float | None, reason: str | None = None) -> Trial:
-        """Record a value, or the reason why there is none; as it is recorded."""
-
-    def lose(self, trial: Trial, reason: str, begin: Callable[[Trial], None]) -> Trial | None:
-        """Let a trial whose worker died be evaluated again, at most three times; then it has failed."""
-
-    def retry(self, trial: Trial, reason: str, begin: Callable[[Trial], None]) -> bool:
-        """Let a trial that failed be evaluated again, if it may be."""
-
-    def __enter__(self) -> Any: ...
-    def __exit__(self, *raised: Any) -> None: ...
-
-
-class Memory:
-    """The trials of a run that are kept nowhere."""
-
-    def __init__(self, optimizer: Optimizer, budget: int, retries: int) -> None:
-        self.optimizer, self._budget, self._retries = optimizer, budget, retries
-        self._failed: Counter[int] = Counter()  # how often a trial was evaluated again
-        self._lost: Counter[int] = Counter()  # how often a trial's worker died
-
-    @property
-    def done(self) -> int:
-        """How many evaluations have been made."""
-        return sum(trial.state is not State.PENDING for trial in self.optimizer.trials)
-
-    @property
-    def trials(self) -> tuple[Trial, ...]:
-        """All of them."""
-        return self.optimizer.trials
-
-    def ask(self, wanted: int) -> list[Trial]:
-        """So many trials, or fewer at the end."""
-        left = self._budget - len(self.optimizer.trials)
-        return self.optimizer.ask(int(min(wanted, left, max(1, self.optimizer.left)))) if left > 0 else []
-
-    def tell(self, trial: Trial, value: float | None, reason: str | None = None) -> Trial:
-        """Record a value, or the reason why there is none."""
-        if reason is None:
-            return self.optimizer.tell(trial, value)
-        return self.optimizer.tell(trial, failed=True, reason=reason)
-
-    def lose(self, trial: Trial, reason: str, begin: Callable[[Trial], None]) -> Trial | None:
-        """Begin a trial again, at most three times."""
-        self._lost[trial.number] += 1
-        if self._lost[trial.number] > MOST_RETRIES:
-            return self.tell(trial, None, reason)
-        begin(trial)
-        return None
-
-    def retry(self, trial: Trial, reason: str, begin: Callable[[Trial], None]) -> bool:
-        """Begin a trial that failed again, if it may be."""
-        if self._failed[trial.number] >= self._retries:
-            return False
-        self._failed[trial.number] += 1
-        begin(trial)
-        return True
-
-    def __enter__(self) -> "Memory":
-        return self
-
-    def __exit__(self, *raised: Any) -> None:
-        pass
+    with contextlib.closing(ledger):
+        with (
+            ledger,
+            Progress(budget, shown, ledger.done) as bar,
+            Crew.of(function, workers, executor, trial_timeout) as crew,
+        ):
+            try:
+                reason = _work(ledger, crew, bar, batch, budget, ending)
+            except SpaceExhausted:
+                reason = f"all {space.size} points of the space have been evaluated"
+            except KeyboardInterrupt:
+                reason = "it was interrupted"
+                crew.stop()
+        return _result(ledger, reason)
 
 
 def _ledger(
@@ -340,6 +224,77 @@ def _ledger(
         duplicates=duplicates,
         device=device,
     )
+
+
+@dataclass(frozen=True)
+class Ending:
+    """When a run ends before its budget."""
+
+    until: float
+    because: str  # of a run that came so far
+    target: float | None
+    direction: Direction
+    callbacks: tuple[Callback, ...]
+
+    def after(self, optimizer: Optimizer, trial: Trial) -> str | None:
+        """Why the run should end after this trial, if it should."""
+        try:
+            asked_to_stop = [callback(optimizer, trial) is True for callback in self.callbacks]
+        except Exception as error:  # what was found must not be lost with it
+            warnings.warn(f"a callback raised {error!r}; the run ends here.", stacklevel=6)
+            return f"a callback raised {error!r}"
+        if any(asked_to_stop):
+            return "a callback asked to stop"
+        if self.target is None or trial.state is not State.COMPLETE or trial.value is None:
+            return None
+        sign = 1.0 if self.direction == "maximize" else -1.0
+        reached = sign * trial.value >= sign * self.target
+        return f"the target {self.target} was reached" if reached else None
+
+
+def _work(
+    ledger: Ledger, crew: Crew, bar: Progress, batch: int | None, budget: int, ending: Ending
+) -> str:
+    """Ask, evaluate and tell until the end; why it ended."""
+    stop: str | None = None
+    while ledger.done < budget:
+        if time.monotonic() >= ending.until:
+            stop = stop or ending.because
+        try:
+            if stop is None:
+                _ask(ledger, crew, batch)
+            finished = crew.wait(ordered=batch is not None)
+        except KeyboardInterrupt:  # what runs elsewhere goes on, unless it comes again
+            if crew.here or stop is not None or not crew.running:
+                raise
+            stop = "it was interrupted"
+            logger.warning("interrupted: %d evaluations are finished first", len(crew.running))
+            continue
+        for trial, outcome in finished:
+            told = _tell(ledger, crew, trial, outcome)
+            if told is not None:
+                bar.update(ledger, crew.seconds)
+                stop = ending.after(ledger.optimizer, told) or stop
+        if not crew.running:
+            if stop is not None:
+                return stop
+            if not finished:  # other processes evaluate the last ones
+                time.sleep(WAIT)
+                bar.catch_up(ledger.done)
+    return f"the budget of {budget} evaluations is spent"
+
+
+def _result(ledger: Ledger, reason: str) -> Result:
+    trials = ledger.trials
+    complete = {t.number: t for t in trials if t.state is State.COMPLETE}
+    failed = [t for t in trials if t.state is State.FAILED]
+    if failed and not complete:
+        warnings.warn(
+            f"none of {len(failed)} evaluations succeeded; the last said: {failed[-1].reason}.",
+            stacklevel=5,
+        )
+    optimizer = ledger.optimizer
+    return Result(complete[optimizer.best.number] if complete else None, trials, optimizer, reason)
 
 
 def _on_terminal() -> bool:
@@ -398,24 +353,3 @@ def _tell(ledger: Ledger, crew: Crew, trial: Trial, outcome: Outcome) -> Trial |
     if ledger.retry(trial, outcome.reason, crew.begin):
         return None
     return ledger.tell(trial, None, outcome.reason)
-
-
-def _after(
-    ledger: Ledger,
-    trial: Trial,
-    callbacks: Iterable[Callback],
-    target: float | None,
-    direction: Direction,
-) -> str | None:
-    """Why the run should end after this trial, if it should."""
-    try:
-        asked_to_stop = [callback(ledger.optimizer, trial) is True for callback in callbacks]
-    except Exception as error:  # what was found must not be lost with it
-        warnings.warn(f"a callback raised {error!r}; the run ends here.", stacklevel=5)
-        return f"a callback raised {error!r}"
-    if any(asked_to_stop):
-        return "a callback asked to stop"
-    if target is None or trial.state is not State.COMPLETE or trial.value is None:
-        return None
-    sign = 1.0 if direction == "maximize" else -1.0
-    return f"the target {target} was reached" if sign * trial.value >= sign * target else None

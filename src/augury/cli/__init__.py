@@ -39,6 +39,10 @@ def parser() -> argparse.ArgumentParser:
     show.add_argument("--name", help="of the study, if the storage has several")
     show.add_argument("--export", metavar="FILE", help="write all trials to a .csv or .json file")
     show.add_argument("--last", type=count, default=20, help="so many trials are listed (default: 20)")
+    dashboard = commands.add_parser("dashboard", help="a storage's studies, in a browser")
+    dashboard.add_argument("storage", help="a path or a URL")
+    dashboard.add_argument("--host", default="127.0.0.1", help="address (default: this machine only)")
+    dashboard.add_argument("--port", type=int, default=8080, help="0 is any free one (default: 8080)")
 
     bench = commands.add_parser("bench", help="the papers' experiments").add_subparsers(
         dest="bench", required=True, metavar="what"
@@ -121,12 +125,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from augury.cli.show import show
 
             show(options.storage, options.name, options.last, options.export)
+        elif options.command == "dashboard":
+            from augury.cli.dashboard import dashboard
+
+            dashboard(options.storage, options.host, options.port)
         else:
             return _bench(options)
     except AuguryError as error:
         print(f"augury: {type(error).__name__}: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
+        if options.command == "dashboard":
+            return 0
         running = options.command == "bench" and options.bench == "run"
         more = "; the same command continues after the last finished evaluation" if running else ""
         print(f"augury: interrupted{more}.", file=sys.stderr)

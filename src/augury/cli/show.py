@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,7 @@ def show(url: str, name: str | None, last: int, export: str | None) -> None:
     """Print a study, or write its trials to a file."""
     if export is not None and Path(export).suffix not in FORMATS:
         raise UnsupportedError(f"an export must end in .csv or .json; got {export!r}. Name it so.")
-    if "://" not in url and not Path(url).exists():
-        raise StorageError(f"{url} must be a file with studies; got none. Correct its name.")
-    storage = open_storage(url)
+    storage = open_known(url)
     with explained(url):
         identity, name = _study(storage, url, name)
         directions = storage.get_study_directions(identity)
@@ -48,6 +47,14 @@ def show(url: str, name: str | None, last: int, export: str | None) -> None:
         names = sorted({parameter for trial in shown for parameter in trial.params})
         rows = [_cells(trial, names) for trial in shown]
         print(table(("trial", "state", "value", *names, "reason"), rows))
+
+
+def open_known(url: str) -> BaseStorage:
+    """A storage that is there; looking at studies creates none."""
+    path = re.sub(r"^(sqlite|journal):///", "", url)
+    if "://" not in path and not Path(path).exists():
+        raise StorageError(f"{url} must be a file with studies; got none. Correct its name.")
+    return open_storage(url)
 
 
 def _study(storage: BaseStorage, url: str, name: str | None) -> tuple[int, str]:

@@ -18,6 +18,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from augury._errors import DataError, StorageError
 from augury.algorithm import Algorithm
+from augury.ledger import MOST_RETRIES
 from augury.maximizers import Domain
 from augury.maximizers.sets import exhausted
 from augury.optimizer import Direction
@@ -26,7 +27,7 @@ from augury.studies import leases, notes
 from augury.studies.mirror import GONE, LOST, Mirror, is_lost, is_replaced
 from augury.studies.sampler import AugurySampler
 from augury.studies.spaces import distributions_of
-from augury.studies.storages import Storage, explained, open_storage
+from augury.studies.storages import Storage, close_storage, explained, open_storage
 from augury.trial import State, Trial
 
 logger = logging.getLogger("augury")
@@ -34,7 +35,6 @@ logger = logging.getLogger("augury")
 ABOUT = "augury:study"  # attribute of a study: its space and its seed
 REASON = "augury:reason"  # attribute of a trial: why it failed
 RETRY = "augury:retry"  # attribute of a trial that repeats another one: see `Repeats`
-MOST_RETRIES = 3  # of a point that was lost with its process
 PATIENCE = 60.0  # seconds that a database may be away
 T = TypeVar("T")
 
@@ -127,6 +127,11 @@ class Book:
         finally:
             self._holder.__exit__(*raised)
 
+    def close(self) -> None:
+        """Let go of the connections, if they are ours."""
+        if self._url:
+            close_storage(self._storage)
+
     # ------------------------------------------------------------------ looking
 
     @property
@@ -187,10 +192,10 @@ class Book:
 
     def _ask(self) -> Trial | None:
         """A trial of this process; None if others have taken all that the budget had left."""
-        trial = self._patiently(self._study.ask)
-        number, identity = trial.number, trial._trial_id
+        identity = self._patiently(self._begin)
+        trial = self._patiently(lambda: optuna.Trial(self._study, identity))
+        number = trial.number
         self._held[number] = identity
-        self._patiently(lambda: self._holder.take(identity))
         if number >= self.budget <= sum(_taken(one) for one in self._all() if one.number < number):
             withdrawn = {GONE: "the budget was spent"}
             self._patiently(lambda: self._end(number, TrialState.FAIL, withdrawn))
@@ -198,6 +203,19 @@ class Book:
         for name, distribution in self._distributions.items():
             self._patiently(partial(trial._suggest, name, distribution))
         return self._own(self._patiently(lambda: self._storage.get_trial(identity)))
+
+    def _begin(self) -> int:
+        """The identity of a trial that waited, or of a new one; it has a lease from the start."""
+        self._study._thread_local.cached_all_trials = None  # what Optuna's `ask` does, too
+        waiting = self._study._pop_waiting_trial_id()
+        if waiting is not None:
+            self._holder.take(waiting)
+            return int(waiting)
+        mine = {leases.LEASE: self._holder.lease()}
+        new = optuna.create_trial(state=TrialState.RUNNING, system_attrs=mine)
+        identity = int(self._storage.create_new_trial(self._study._study_id, template_trial=new))
+        self._holder.keep(identity)
+        return identity
 
     # ------------------------------------------------------------------ telling
 

@@ -46,8 +46,16 @@ class Holder:
     def take(self, trial_id: int) -> None:
         """Hold the lease of a trial."""
         self._write(trial_id)
+        self.keep(trial_id)
+
+    def keep(self, trial_id: int) -> None:
+        """Hold the lease of a trial that was made with it."""
         with self._lock:
             self._held.add(trial_id)
+
+    def lease(self) -> str:
+        """The text of a lease as of now."""
+        return json.dumps([host(), os.getpid(), started(os.getpid()), self._count])
 
     def leave(self, trial_id: int) -> None:
         """Let it go; the trial has ended."""
@@ -66,8 +74,7 @@ class Holder:
                     continue
 
     def _write(self, trial_id: int) -> None:
-        mine = [host(), os.getpid(), started(os.getpid()), self._count]
-        self._storage.set_trial_system_attr(trial_id, LEASE, json.dumps(mine))
+        self._storage.set_trial_system_attr(trial_id, LEASE, self.lease())
 
 
 class Watcher:

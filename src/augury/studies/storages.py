@@ -48,6 +48,14 @@ def open_storage(storage: Storage) -> BaseStorage:
         return _database(url)
 
 
+def close_storage(storage: BaseStorage) -> None:
+    """Close the connections to a database; they are made anew if it is used again."""
+    database = getattr(storage, "_backend", storage)  # Optuna's cache has another one behind it
+    if isinstance(database, RDBStorage):
+        database.scoped_session.remove()
+        database.engine.dispose()
+
+
 def _database(url: str) -> BaseStorage:
     parsed = make_url(url)
     if parsed.get_backend_name() != "sqlite":
@@ -101,13 +109,22 @@ def explained(url: str) -> Iterator[None]:
             url, "it is no URL", "Write a path, or a URL such as sqlite:///study.db"
         ) from error
     except ImportError as error:
-        what = f"the package {error.name or 'of its driver'} is missing"
-        raise _unusable(url, what, "Install the driver of the database") from error
+        what = f"the package {_missing(error)} is not installed"
+        remedy = "Install the driver of the database"
+        if url.startswith("postgresql://"):
+            remedy += ', here with pip install "augury[postgresql]"'
+        raise _unusable(url, what, remedy) from None
     except (SQLAlchemyError, StorageInternalError, OSError, ValueError) as error:
         cause = error.__cause__ or error
         text = str(getattr(cause, "orig", None) or cause).strip().splitlines()
         what = text[0] if text else type(cause).__name__
         raise _unusable(url, what, "Correct the address, or use a backup") from None
+
+
+def _missing(error: ImportError) -> str:
+    """The name of the package that was not found."""
+    cause = error.__cause__
+    return error.name or (isinstance(cause, ImportError) and cause.name) or "of its driver"
 
 
 def _unusable(url: str, what: str, remedy: str) -> StorageError:

@@ -1,0 +1,243 @@
+"""Runs whose processes are killed at random moments, and what must hold of their studies then.
+
+make ordeal     20 kills of each run; the tests make 3
+"""
+
+import contextlib
+import logging
+import multiprocessing
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import optuna
+from optuna.trial import FrozenTrial, TrialState
+
+import augury
+from augury.studies.book import RETRY, Repeats
+from augury.studies.mirror import GONE, LOST, is_replaced
+from augury.studies.storages import open_storage
+
+SPACE = augury.Space(x=augury.Float(0.0, 1.0), y=augury.Float(0.0, 1.0))
+NAME = "ordeal"
+DEADLINE = 600.0  # seconds
+
+
+def value(x: float, y: float) -> float:
+    """What is minimized."""
+    return (x - 0.3) ** 2 + (y - 0.6) ** 2
+
+
+def evaluate(diary: Path, longest: float) -> Callable[[dict], float]:
+    """The function, which takes a moment and writes down where it began and ended."""
+
+    def function(params: dict) -> float:
+        point = f"{params['x']!r} {params['y']!r}"
+        _note(diary, f"begin {point}")
+        time.sleep(random.uniform(0.0, longest))
+        _note(diary, f"end {point}")
+        return value(params["x"], params["y"])
+
+    return function
+
+
+def _note(diary: Path, line: str) -> None:
+    """One line, whole even if many processes write, and there when this one is killed."""
+    end = os.open(diary, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.write(end, f"{line}\n".encode())
+    os.close(end)
+
+
+def begun(diary: Path) -> int:
+    """How many evaluations have begun."""
+    return diary.read_text().count("begin") if diary.exists() else 0
+
+
+def take_part(storage: str, budget: int, diary: Path, workers: int, longest: float) -> None:
+    """One process of a run."""
+    logging.disable()
+    augury.minimize(
+        evaluate(diary, longest),
+        SPACE,
+        budget,
+        algorithm="sobol",
+        seed=0,
+        storage=storage,
+        name=NAME,
+        workers=workers,
+        progress=False,
+    )
+
+
+# -------------------------------------------------------------------- many processes, one study
+
+
+def members(
+    storage: str, diary: Path, *, processes: int, budget: int, kills: int, seed: int, longest: float = 0.2
+) -> int:
+    """Several processes share a study, and some are killed and replaced; how many were."""
+    chance = random.Random(seed)
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["augury.studies.book", "augury.run", "scipy.stats"])
+
+    def start() -> multiprocessing.Process:
+        one = context.Process(target=take_part, args=(storage, budget, diary, 1, longest))
+        one.start()
+        return one
+
+    until, killed = time.monotonic() + DEADLINE, 0
+    crew = [start() for _ in range(processes)]
+    try:
+        for moment in sorted(chance.uniform(0, 0.9 * budget) for _ in range(kills)):
+            while begun(diary) < moment:
+                assert time.monotonic() < until, "the run takes too long"
+                assert any(one.is_alive() for one in crew), "every process has ended"
+                time.sleep(0.005)
+            time.sleep(chance.uniform(0.0, longest))
+            victim = chance.choice([one for one in crew if one.is_alive()])
+            victim.kill()
+            victim.join()
+            killed += victim.exitcode == -signal.SIGKILL
+            crew[crew.index(victim)] = start()
+        for one in crew:
+            one.join(max(0.0, until - time.monotonic()))
+            assert one.exitcode == 0, f"a process ended with {one.exitcode}"
+    finally:
+        for one in crew:
+            one.kill()
+    return killed
+
+
+# -------------------------------------------------------------------- a driver with workers
+
+
+def drivers(
+    storage: str, diary: Path, *, workers: int, budget: int, kills: int, seed: int, longest: float = 0.2
+) -> int:
+    """One process with workers is killed and started again; how often it was."""
+    chance = random.Random(seed)
+    code = (
+        "import sys, pathlib; sys.path.insert(0, sys.argv[1]); import ordeal; "
+        "ordeal.take_part(sys.argv[2], int(sys.argv[3]), pathlib.Path(sys.argv[4]), int(sys.argv[5]), "
+        "float(sys.argv[6]))"
+    )
+    arguments = [Path(__file__).parent, storage, budget, diary, workers, longest]
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    killed = 0
+    moments = sorted(chance.uniform(0, 0.9 * budget) for _ in range(kills))
+    for moment in [*moments, None]:
+        with subprocess.Popen(command) as driver:
+            if moment is None:
+                assert driver.wait(DEADLINE) == 0
+                break
+            while begun(diary) < moment and driver.poll() is None:
+                time.sleep(0.005)
+            time.sleep(chance.uniform(0.0, 5 * longest))
+            children = _children(driver.pid)
+            driver.kill()
+            driver.wait()
+            killed += driver.returncode == -signal.SIGKILL
+            _gone(children)
+    return killed
+
+
+def _children(pid: int) -> list[int]:
+    with contextlib.suppress(OSError):
+        return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return []
+
+
+def _gone(pids: list[int]) -> None:
+    """Wait for processes to end by themselves."""
+    until = time.monotonic() + 20
+    while any(Path(f"/proc/{pid}").exists() for pid in pids):
+        assert time.monotonic() < until, "workers outlive their driver"
+        time.sleep(0.02)
+
+
+# -------------------------------------------------------------------- what must hold
+
+
+def check(storage: str, diary: Path, budget: int, most: int) -> dict[str, int]:
+    """What must hold of a study and of what was evaluated; counts of what happened.
+
+    Args:
+        most: evaluations that may have been begun.
+    """
+    trials = optuna.load_study(study_name=NAME, storage=open_storage(storage)).trials
+    lines = [line.split() for line in diary.read_text().splitlines()]
+    begins = Counter((float(x), float(y)) for what, x, y in lines if what == "begin")
+    ends = Counter((float(x), float(y)) for what, x, y in lines if what == "end")
+
+    assert [one.number for one in trials] == list(range(len(trials)))
+    assert all(one.state.is_finished() for one in trials), "a trial has no final state"
+    assert sum(not is_replaced(one) for one in trials) == budget
+
+    chains: dict[tuple[float, float], list[FrozenTrial]] = defaultdict(list)
+    for one in trials:
+        if one.params.keys() == {"x", "y"}:
+            chains[one.params["x"], one.params["y"]].append(one)
+        else:  # killed before it had all of its parameters, or one too many
+            assert LOST in one.system_attrs or GONE in one.system_attrs
+    assert begins.keys() <= chains.keys(), "a point was evaluated of which no trial knows"
+    for point, chain in chains.items():
+        last = [one for one in chain if not is_replaced(one)]
+        assert len(last) == 1, f"{len(last)} results of one point"
+        assert last[0].state is TrialState.COMPLETE
+        assert last[0].value == value(*point)
+        assert ends[point] >= 1
+        for one in chain:
+            reason = one.system_attrs.get(LOST) or one.system_attrs.get(GONE)
+            assert one is last[0] or reason, "a trial was repeated without a reason"
+            repeated = Repeats.of(one).number
+            assert RETRY not in one.system_attrs or is_replaced(trials[repeated])
+        assert begins[point] <= len(chain), "evaluated more often than there are trials"
+    assert sum(begins.values()) <= most, "more was repeated than was under way"
+    return {
+        "trials": len(trials),
+        "evaluations": sum(begins.values()),
+        "taken back": sum(LOST in one.system_attrs for one in trials),
+    }
+
+
+@contextlib.contextmanager
+def storages() -> Iterator[dict[str, str]]:
+    """A database of each kind."""
+    import postgres
+
+    with postgres.server() as server, tempfile.TemporaryDirectory() as folder:
+        yield {
+            "postgresql": server.url,
+            "sqlite": f"sqlite:///{folder}/study.db",
+            "driver": f"sqlite:///{folder}/driver.db",
+            "journal": f"journal:///{folder}/study.journal",
+        }
+
+
+def main() -> None:
+    """All of it in full."""
+    seed = int(sys.argv[1]) if len(sys.argv) > 1 else random.randrange(1000)
+    print(f"seed {seed}", flush=True)
+    with storages() as made, tempfile.TemporaryDirectory() as folder:
+        for kind, processes, budget in (("postgresql", 8, 400), ("sqlite", 4, 400), ("journal", 4, 100)):
+            diary, begin = Path(folder) / kind, time.monotonic()
+            settings = {"processes": processes, "budget": budget, "kills": 20, "seed": seed}
+            killed = members(made[kind], diary, **settings)
+            found = check(made[kind], diary, budget, budget + killed)
+            print(f"{kind}: {processes} processes, {killed} killed; {found}", end="; ")
+            print(f"{time.monotonic() - begin:.0f} s", flush=True)
+        diary, begin = Path(folder) / "driver", time.monotonic()
+        killed = drivers(made["driver"], diary, workers=2, budget=100, kills=20, seed=seed)
+        found = check(made["driver"], diary, 100, 100 + 2 * killed)
+        print(f"driver of 2 workers: killed {killed} times; {found}; {time.monotonic() - begin:.0f} s")
+
+
+if __name__ == "__main__":
+    main()
