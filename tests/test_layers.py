@@ -22,6 +22,7 @@ LAYERS: list[set[str] | tuple[set[str], ...]] = [
     {"ledger"},
     ({"progress"}, {"studies"}, {"executors"}, {"adapters"}),
     {"run"},
+    {"replaying"},
     {"bench"},
     {"cli", "__main__"},
 ]

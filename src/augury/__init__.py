@@ -31,6 +31,7 @@ _HOME = {
     "Result": "run",
     "maximize": "run",
     "minimize": "run",
+    "replay": "replaying",
     "Trial": "trial",
 }
 
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from augury.adapters.search_cv import AugurySearchCV
     from augury.algorithm import Algorithm, algorithms
     from augury.optimizer import Optimizer
+    from augury.replaying import replay
     from augury.run import Result, maximize, minimize
     from augury.space import Choice, Float, Int, Pool, Space
     from augury.studies.sampler import AugurySampler
@@ -74,6 +76,7 @@ __all__ = [
     "algorithms",
     "maximize",
     "minimize",
+    "replay",
 ]
 
 logging.getLogger("augury").addHandler(logging.NullHandler())

@@ -1,11 +1,12 @@
 """Ask and tell."""
 
+import copy
 import threading
 import time
 import uuid
 import warnings
 from collections.abc import Mapping
-from typing import Any, Literal, overload
+from typing import Any, Literal, Self, overload
 
 import numpy as np
 
@@ -30,7 +31,7 @@ from augury.maximizers.sets import exhausted
 from augury.model import Duplicates, Model
 from augury.space import Pool, Space
 from augury.surrogates import Fit, Posterior, Status
-from augury.trial import Origin, State, Trial
+from augury.trial import Origin, Seen, State, Trial
 
 Direction = Literal["minimize", "maximize"]
 
@@ -89,12 +90,17 @@ class Optimizer:
         self.duplicates: Duplicates = duplicates
         self.device: Device = device
         self._lock = threading.RLock()  # threads may share an optimizer
+        self._root: KeyArray = root_key(self.seed)
+        self._begin()
+
+    def _begin(self) -> None:
+        """Know nothing yet."""
         self._identity = uuid.uuid4().hex
-        self._history = History(space, 1.0 if direction == "maximize" else -1.0)
+        self._history = History(self.space, 1.0 if self.direction == "maximize" else -1.0)
+        self._shown = 0  # how many finished trials the last suggestion knew
         self._queue: list[Mapping[str, Any]] = []
         self._ended: str | None = None  # why uncertainty sampling ended before its number
-        self._root: KeyArray = root_key(self.seed)
-        self._model = Model(space, self.algorithm, self._root, self._history, duplicates)
+        self._model = Model(self.space, self.algorithm, self._root, self._history, self.duplicates)
 
     # ------------------------------------------------------------------ asking
 
@@ -117,7 +123,7 @@ class Optimizer:
     def _ask_some(self, n: int) -> list[Trial]:
         asked: list[Trial] = []
         known, first = set(self._history.trials), self._history.next_number
-        queue = list(self._queue)
+        queue, shown = list(self._queue), self._shown
         batch = n + self._pending()  # with the points that are being evaluated
         with computing(self.device):
             while len(asked) < n:
@@ -129,7 +135,7 @@ class Optimizer:
                     break
                 except BaseException:  # what the caller never gets must not stay pending
                     self._history.forget(self._history.trials.keys() - known)
-                    self._history.next_number, self._queue = first, queue
+                    self._history.next_number, self._queue, self._shown = first, queue, shown
                     raise
         if len(asked) < n:
             left = f"{len(asked)} {'is' if len(asked) == 1 else 'are'} left in the space"
@@ -214,7 +220,10 @@ class Optimizer:
         suggested = self._model.suggest(fit, wanted, exclude, fit_seconds=seconds)
         self._warned(next((s.info["fallback"] for s in suggested if "fallback" in s.info), None))
         about = {**self._initialization(), **self._narrowing(fit, [s.params for s in suggested])}
-        return [self._add(s.params, Origin.MODEL, {**s.info, **about}) for s in suggested]
+        return [
+            self._add(s.params, Origin.MODEL, {**s.info, **about}, (place, len(suggested)))
+            for place, s in enumerate(suggested)
+        ]
 
     def _warned(self, why: str | None) -> str | None:
         """The reason for a random point, if there is one, after a warning."""
@@ -244,11 +253,25 @@ class Optimizer:
     def _exclude(self) -> frozenset[int]:
         return self._history.taken if self.duplicates == "avoid" else frozenset()
 
-    def _add(self, params: Mapping[str, Any], origin: Origin, info: Mapping[str, Any]) -> Trial:
+    def _add(
+        self,
+        params: Mapping[str, Any],
+        origin: Origin,
+        info: Mapping[str, Any],
+        batch: tuple[int, int] = (0, 1),
+    ) -> Trial:
         number = self._history.next_number
+        if origin in (Origin.DESIGN, Origin.MODEL):
+            info = {**info, "seen": self._seen(batch)}
         trial = Trial(number, params, info=info, origin=origin, optimizer=self._identity)
         self._history.add(trial)
         return trial
+
+    def _seen(self, batch: tuple[int, int]) -> dict[str, Any]:
+        """What a suggestion knows: the results since the last one, in order, and what was running."""
+        learnt, self._shown = self._history.order[self._shown :], len(self._history.order)
+        pending = [number for number, t in self._history.trials.items() if t.state is State.PENDING]
+        return Seen(self._history.next_number, self._identity, learnt, pending, *batch).to_dict()
 
     # ------------------------------------------------------------------ telling
 
@@ -322,6 +345,11 @@ class Optimizer:
         return tuple(self._history.trials.values())
 
     @property
+    def order(self) -> tuple[int, ...]:
+        """The numbers of the finished trials, in the order they were told."""
+        return tuple(self._history.order)
+
+    @property
     def left(self) -> float:
         """How many points can still be asked for; ∞ unless the space is finite and duplicates avoided."""
         return self.space.size - len(self._exclude()) if self.duplicates == "avoid" else np.inf
@@ -358,6 +386,27 @@ class Optimizer:
             f"Optimizer({self.algorithm.name}, {self.direction}, seed={self.seed}: "
             f"{done} evaluated, {waiting} pending)"
         )
+
+    # ------------------------------------------------------------------ beginning again, for a replay
+
+    def blank(self) -> Self:
+        """An optimizer like this one that knows nothing yet."""
+        other = copy.copy(self)
+        other._begin()
+        return other
+
+    @property
+    def known(self) -> Mapping[int, Trial]:
+        """All trials that a suggestion may have known, by number."""
+        return self._history.trials
+
+    def recall(self, known: Mapping[int, Trial], seen: Seen) -> None:
+        """Bring the history to where a suggestion was made."""
+        for number in sorted({*seen.learnt, *seen.pending} - self._history.trials.keys()):
+            self._history.add(known[number].begun())
+        for number in seen.learnt:
+            self._history.finish(self._history.trials[number], known[number].value, known[number].reason)
+        self._history.next_number = seen.number
 
     # ------------------------------------------------------------------ saving
 
@@ -406,6 +455,7 @@ class Optimizer:
                 trial.params = checked
                 optimizer._history.add(trial)
             optimizer._history.order = saved.order
+            optimizer._shown = sum(len(seen.learnt) for seen in map(Seen.of, saved.trials) if seen)
             optimizer._queue = [optimizer.space.check(params) for params in saved.queue]
         except AuguryError as error:
             raise state.corrupt(str(error)) from error

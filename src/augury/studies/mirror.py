@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from optuna.trial import FrozenTrial, TrialState
@@ -15,7 +15,7 @@ from augury.model import Duplicates
 from augury.optimizer import Direction, Optimizer
 from augury.studies import notes
 from augury.studies.spaces import Distributions, Points, numbers_of
-from augury.trial import Origin, Trial
+from augury.trial import Origin, Seen, Trial
 
 LOST = "augury:lost"  # marks a trial that was lost with its worker, and says why
 GONE = "augury:not counted"  # marks a failed trial in whose place another one is, and says why
@@ -46,11 +46,16 @@ class Mirror(Optimizer):
         duplicates: Duplicates = "avoid",
         device: Device = "cpu",
     ) -> None:
-        self.points = Points(distributions, space)
+        self.points, self._duplicates = Points(distributions, space), duplicates
         super().__init__(
             self.points.space, algorithm, direction, seed, initial, budget, duplicates, device
         )
-        self._seen: set[int] = set()
+
+    def _begin(self) -> None:
+        self.duplicates = self._duplicates  # until no other point is left
+        super()._begin()
+        self._learnt: set[int] = set()
+        self._replaced: dict[int, Trial] = {}  # trials that are no observations, but were pending once
 
     def _position(self) -> int:
         return self._history.next_number  # processes that ask at the same time have different ones
@@ -64,9 +69,9 @@ class Mirror(Optimizer):
     def learn(self, finished: Iterable[FrozenTrial]) -> None:
         """Take in the trials that were completed since the last time."""
         with self._lock:
-            new = [trial for trial in finished if trial.number not in self._seen]
+            new = [trial for trial in finished if trial.number not in self._learnt]
             for trial in sorted(new, key=_completed):
-                self._seen.add(trial.number)
+                self._learnt.add(trial.number)
                 self._learn(trial)
 
     def _learn(self, trial: FrozenTrial) -> None:
@@ -77,12 +82,22 @@ class Mirror(Optimizer):
                 "objective raise an exception where one is violated, or use optuna.samplers.GPSampler."
             )
         point = self._point(trial)
-        if point is None or is_replaced(trial):
+        if point is None:
+            return
+        own = self._trial(trial, point)
+        if is_replaced(trial):
+            self._replaced[trial.number] = own
             return
         value = self._value(trial)
-        own = Trial(trial.number, point, origin=_origin(trial), optimizer=self._identity)
         self._history.add(own)
         self._history.finish(own, value, None if value is not None else f"it is {trial.state.name}")
+
+    def _trial(self, trial: FrozenTrial, point: Mapping[str, Any]) -> Trial:
+        """A trial of the study as one of ours; what others suggested was told."""
+        noted = notes.read(trial)
+        origin = noted[0].origin if noted else Origin.TOLD
+        info = noted[0].info if noted else {}
+        return Trial(trial.number, point, info=info, origin=origin, optimizer=self._identity)
 
     def _value(self, trial: FrozenTrial) -> float | None:
         """What the model learns; None of a failure.
@@ -102,7 +117,7 @@ class Mirror(Optimizer):
     def _point(self, trial: FrozenTrial) -> dict[str, Any] | None:
         """The trial's place in the space, if it has all parameters, suggested or noted."""
         known: dict[str, float] = {}
-        if trial.state is TrialState.RUNNING:
+        if trial.state is TrialState.RUNNING or is_replaced(trial):
             for note in notes.read(trial):
                 known |= note.numbers
         distributions = self.points.distributions
@@ -130,19 +145,39 @@ class Mirror(Optimizer):
             for trial in running:
                 point = self._point(trial)
                 if point is not None and trial.number != number:
-                    self._history.add(Trial(trial.number, point, origin=_origin(trial)))
+                    self._history.add(self._trial(trial, point))
             self._history.next_number = number
             try:
                 return self._ask_any(count)
             finally:
                 self._history.forget(self._history.trials.keys() - set(self._history.order))
 
+    @property
+    def known(self) -> Mapping[int, Trial]:
+        """All trials that a suggestion may have known, by number."""
+        return self._history.trials | self._replaced
+
+    def recall(self, known: Mapping[int, Trial], seen: Seen) -> None:
+        """Bring the history to where a suggestion was made."""
+        self._history.forget(self._history.trials.keys() - set(self._history.order))
+        for number in seen.learnt:
+            self._history.add(known[number].begun())
+            self._history.finish(self._history.trials[number], known[number].value, known[number].reason)
+        for number in seen.pending:
+            self._history.add(known[number].begun())
+        self._history.next_number = seen.number
+        if self.left <= 0:
+            self._allow_duplicates()
+
     def _ask_any(self, count: int) -> list[Trial]:
         try:
             return self.ask(count)
         except SpaceExhausted:
-            self.duplicates = self._model.duplicates = "allow"
+            self._allow_duplicates()
             return self.ask(count)
+
+    def _allow_duplicates(self) -> None:
+        self.duplicates = self._model.duplicates = "allow"
 
 
 def is_lost(trial: FrozenTrial) -> bool:
@@ -157,9 +192,3 @@ def is_replaced(trial: FrozenTrial) -> bool:
 
 def _completed(trial: FrozenTrial) -> tuple[Any, int]:
     return trial.datetime_complete, trial.number
-
-
-def _origin(trial: FrozenTrial) -> Origin:
-    """Where a trial's point came from; what others suggested was told."""
-    noted = notes.read(trial)
-    return noted[0].origin if noted else Origin.TOLD
