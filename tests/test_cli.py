@@ -26,12 +26,12 @@ def test_algorithms_prints_the_table(capsys):
 
 
 def test_demo_prints_the_best_point_and_saves_a_plot(capsys, tmp_path):
-    file = tmp_path / "demo.png"
+    file = tmp_path / "demo.html"
     assert main(["demo", "--budget", "18", "--plot", str(file)]) == 0
     printed = capsys.readouterr().out
     assert "best value" in printed
     assert all(f"x{i}=" in printed for i in range(1, 7))
-    assert file.read_bytes().startswith(b"\x89PNG")
+    assert "Simple regret" in file.read_text(encoding="utf-8")
 
 
 def test_an_error_is_one_line_on_standard_error(capsys):

@@ -23,7 +23,7 @@ LAYERS: list[set[str] | tuple[set[str], ...]] = [
     ({"progress"}, {"studies"}, {"executors"}, {"adapters"}),
     {"run"},
     {"replaying"},
-    {"bench"},
+    ({"bench"}, {"plots"}),
     {"cli", "__main__"},
 ]
 # Narrower than their layer allows; names that start with an underscore are always allowed.

@@ -57,6 +57,6 @@ def test_the_readme_lists_every_algorithm():
 
 
 def test_import_brings_no_heavy_library():
-    code = "import sys, augury; print(sorted({'jax', 'scipy', 'numpy', 'optuna'} & set(sys.modules)))"
+    code = "import sys, augury; print(sorted({'jax', 'scipy', 'numpy', 'optuna', 'plotly'} & set(sys.modules)))"
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert printed.stdout.strip() == "[]"

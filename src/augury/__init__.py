@@ -36,6 +36,7 @@ _HOME = {
 }
 
 if TYPE_CHECKING:
+    from augury import plots
     from augury._errors import (
         AuguryError,
         DataError,
@@ -76,6 +77,7 @@ __all__ = [
     "algorithms",
     "maximize",
     "minimize",
+    "plots",
     "replay",
 ]
 
@@ -83,6 +85,8 @@ logging.getLogger("augury").addHandler(logging.NullHandler())
 
 
 def __getattr__(name: str) -> Any:
+    if name == "plots":
+        return importlib.import_module("augury.plots")
     if name not in _HOME:
         raise AttributeError(f"module 'augury' has no attribute {name!r}")
     value = getattr(importlib.import_module(f"augury.{_HOME[name]}"), name)

@@ -93,6 +93,11 @@ class Model:
         surrogate = self.algorithm.surrogate
         return frozenset() if surrogate is None else surrogate.capabilities
 
+    @property
+    def history(self) -> History:
+        """What is known so far."""
+        return self._history
+
     def fitted(self) -> Fit:
         """The surrogate fitted to all observations; its hyper-parameters are tuned on a schedule.
 

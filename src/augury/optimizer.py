@@ -350,6 +350,11 @@ class Optimizer:
         return tuple(self._history.order)
 
     @property
+    def model(self) -> Model:
+        """What suggests after the initial design; its posteriors maximize, whatever the direction."""
+        return self._model
+
+    @property
     def left(self) -> float:
         """How many points can still be asked for; ∞ unless the space is finite and duplicates avoided."""
         return self.space.size - len(self._exclude()) if self.duplicates == "avoid" else np.inf

@@ -28,7 +28,7 @@ def parser() -> argparse.ArgumentParser:
     demo.add_argument("--budget", type=int, default=60, help="evaluations (default: 60)")
     demo.add_argument("--algorithm", default="auto", help="a name of `augury algorithms`")
     demo.add_argument("--seed", type=int, default=0, help="decides the whole run (default: 0)")
-    demo.add_argument("--plot", default="augury-demo.png", help="file for the plot")
+    demo.add_argument("--plot", default="augury-demo.html", help="file for the plot, .html or .png")
 
     commands.add_parser("algorithms", help="list the algorithms")
 

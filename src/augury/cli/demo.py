@@ -10,7 +10,6 @@ from augury._errors import UnsupportedError
 from augury.algorithm import resolve
 from augury.run import Result, minimize
 from augury.space import Float, Space
-from augury.trial import State
 
 # Hartmann-6 (Dixon & Szegő, 1978): four Gaussian wells in [0, 1]^6, minimum −3.32237
 WEIGHTS = np.array([1.0, 1.2, 3.0, 3.2])
@@ -31,7 +30,7 @@ P = np.array(
     ]
 )
 MINIMUM = -3.32237
-FORMATS = (".png", ".pdf", ".svg")
+FORMATS = (".html", ".png")
 
 
 def hartmann6(params: dict[str, Any]) -> float:
@@ -48,7 +47,7 @@ def demo(budget: int, algorithm: str, seed: int, plot: str) -> None:
     if not file.parent.is_dir() or file.suffix not in FORMATS:
         raise UnsupportedError(
             f"the plot must be a file in an existing folder, ending in {', '.join(FORMATS)}; "
-            f"got {plot!r}. Use --plot augury-demo.png."
+            f"got {plot!r}. Use --plot augury-demo.html."
         )
     print(f"Minimizing the 6-dimensional Hartmann function with {algorithm}, {budget} evaluations.")
     print("(The first run on a machine compiles for some seconds; later runs start at once.)")
@@ -74,44 +73,9 @@ def _report(result: Result, random: Result, seconds: float) -> None:
 
 def _plot(results: dict[str, Result], file: str) -> None:
     try:
-        import matplotlib
-    except ImportError:
-        print('plot          needs matplotlib: pip install "augury[plots]"')
+        from augury import plots
+    except UnsupportedError as error:
+        print(f"plot          {error}")
         return
-    matplotlib.use("Agg")
-    from matplotlib import pyplot, ticker
-
-    figure, (left, right) = pyplot.subplots(1, 2, figsize=(10, 4), layout="constrained")
-    for (name, result), color in zip(results.items(), ("#1b6ca8", "#999999"), strict=True):
-        values = np.array([t.value if t.state is State.COMPLETE else np.inf for t in result.trials])
-        gap = np.minimum.accumulate(values) - MINIMUM
-        left.step(np.arange(1, len(gap) + 1), gap, where="post", color=color, label=name)
-    left.set(xlabel="evaluations", ylabel="best value − minimum", yscale="log", title="Progress")
-    left.yaxis.set_major_formatter("{x:g}")
-    left.yaxis.set_minor_locator(ticker.LogLocator(subs=(2.0, 5.0)))
-    left.yaxis.set_minor_formatter("{x:g}")
-    left.legend(frameon=False)
-
-    result = next(iter(results.values()))
-    modelled = [t for t in result.trials if "mean" in t.info]
-    if modelled:
-        right.errorbar(
-            [t.number for t in modelled],
-            [t.info["mean"] for t in modelled],
-            yerr=[2.0 * t.info["std"] for t in modelled],
-            fmt="none",
-            color="#1b6ca8",
-            alpha=0.4,
-            label="predicted, ±2 standard deviations",
-        )
-    right.plot(
-        [t.number for t in result.trials], [t.value for t in result.trials], "k.", label="observed"
-    )
-    right.axhline(MINIMUM, color="#999999", linewidth=1, linestyle="--", label="minimum")
-    right.set(xlabel="trial", ylabel="value", title="What the model expected, and what it saw")
-    right.legend(
-        loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=3, frameon=False, fontsize="small"
-    )
-    figure.savefig(file, dpi=120)
-    pyplot.close(figure)
+    plots.save(plots.regret(results, MINIMUM), file)
     print(f"plot          {file}")

@@ -24,6 +24,7 @@ class Purpose(enum.IntEnum):
     FIT = 2
     POLICY = 3
     FALLBACK = 4
+    PICTURE = 5  # on which nothing depends
 
 
 def root_key(seed: int) -> KeyArray:

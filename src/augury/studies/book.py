@@ -147,22 +147,10 @@ class Book:
     @property
     def trials(self) -> tuple[Trial, ...]:
         """Those that count or are being evaluated, by number."""
-        return tuple(self._own(one) for one in self._all() if _taken(one))
+        return tuple(own(one) for one in self._all() if _taken(one))
 
     def _all(self) -> list[FrozenTrial]:
         return self._patiently(lambda: self._study.get_trials(deepcopy=False))
-
-    def _own(self, frozen: FrozenTrial) -> Trial:
-        state = {TrialState.COMPLETE: State.COMPLETE, TrialState.RUNNING: State.PENDING}
-        noted = notes.read(frozen)
-        own = Trial(frozen.number, dict(frozen.params), state=state.get(frozen.state, State.FAILED))
-        if noted:
-            own.info, own.origin = noted[0].info, noted[0].origin
-        if frozen.state is TrialState.COMPLETE:
-            own.value = frozen.value
-        elif frozen.state.is_finished():
-            own.reason = str(frozen.system_attrs.get(REASON, f"it is {frozen.state.name}"))
-        return own
 
     # ------------------------------------------------------------------ asking
 
@@ -202,7 +190,7 @@ class Book:
             return None
         for name, distribution in self._distributions.items():
             self._patiently(partial(trial._suggest, name, distribution))
-        return self._own(self._patiently(lambda: self._storage.get_trial(identity)))
+        return own(self._patiently(lambda: self._storage.get_trial(identity)))
 
     def _begin(self) -> int:
         """The identity of a trial that waited, or of a new one; it has a lease from the start."""
@@ -228,7 +216,7 @@ class Book:
         identity = self._held[trial.number]
         values = None if value is None or reason is not None else [float(value)]
         self._patiently(lambda: self._end(trial.number, state, attributes, values))
-        return self._own(self._patiently(lambda: self._storage.get_trial(identity)))
+        return own(self._patiently(lambda: self._storage.get_trial(identity)))
 
     def _end(
         self,
@@ -300,7 +288,7 @@ class Book:
         identity = self._held[trial.number]
         self._give_up(trial.number, reason)
         frozen = self._patiently(lambda: self._storage.get_trial(identity))
-        return self._own(frozen) if _counts(frozen) else None
+        return own(frozen) if _counts(frozen) else None
 
     def _lose(self, trial: FrozenTrial, why: str) -> None:
         """Take a trial back; of several processes that try, one enqueues it again.
@@ -352,6 +340,20 @@ class Book:
                 logger.warning("the storage does not answer (%s); trying again", type(error).__name__)
                 time.sleep(pause)
                 pause = min(2 * pause, 2.0)
+
+
+def own(frozen: FrozenTrial) -> Trial:
+    """A trial of a study as a trial of ours."""
+    state = {TrialState.COMPLETE: State.COMPLETE, TrialState.RUNNING: State.PENDING}
+    noted = notes.read(frozen)
+    trial = Trial(frozen.number, dict(frozen.params), state=state.get(frozen.state, State.FAILED))
+    if noted:
+        trial.info, trial.origin = noted[0].info, noted[0].origin
+    if frozen.state is TrialState.COMPLETE:
+        trial.value = frozen.value
+    elif frozen.state.is_finished():
+        trial.reason = str(frozen.system_attrs.get(REASON, f"it is {frozen.state.name}"))
+    return trial
 
 
 @contextlib.contextmanager

@@ -140,11 +140,16 @@ class AugurySampler(BaseSampler):
             self._batch, self._chosen = count, {}
 
     def mirror(self, study: Study) -> Mirror:
-        """The optimizer of the given space, which knows the finished trials."""
+        """The optimizer of the given space, or of what all trials share; it knows the finished ones."""
         with self._lock:
             self._check(study)
-            assert self._known is not None
-            mirror = self._mirror(study, self._known, self.seed)
+            known = _modelled(self._shared.calculate(study)) if self._known is None else self._known
+            if not known:
+                raise DataError(
+                    "a model of a study needs parameters that all its trials have; got none. "
+                    "Finish a trial first, or give the sampler a space."
+                )
+            mirror = self._mirror(study, known, self.seed)
             mirror.learn(study.get_trials(deepcopy=False, states=FINISHED))
             return mirror
 

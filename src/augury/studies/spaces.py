@@ -79,7 +79,7 @@ class Points:
 
     def __init__(self, distributions: Distributions, space: Domain | None) -> None:
         self.distributions, self.space = distributions, space or space_of(distributions)
-        self._counted = space is None
+        self.counted = space is None  # whether an option is its number
 
     def point(self, numbers: Mapping[str, float]) -> dict[str, Any] | None:
         """The point that some numbers are; None if one is missing or outside of its distribution."""
@@ -92,7 +92,7 @@ class Points:
         return point
 
     def _is_counted(self, name: str) -> bool:
-        return self._counted and isinstance(self.distributions[name], CategoricalDistribution)
+        return self.counted and isinstance(self.distributions[name], CategoricalDistribution)
 
     def numbers(self, point: Mapping[str, Any]) -> dict[str, float]:
         """The numbers of a point."""

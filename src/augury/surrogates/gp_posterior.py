@@ -118,6 +118,20 @@ class GPPosterior(StandardizedPosterior):
         fitted = self.y - self.nugget * self.alpha  # K·alpha, the mean at the observed points
         return float(self.shift + self.scale * np.max(fitted[mask]))
 
+    def leave_one_out(self) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
+        """Mean and standard deviation of each observation, noise and all, given all the others.
+
+            μ_{−i} = y_i − α_i / [(K + nugget·I)⁻¹]_ii,   σ²_{−i} = 1 / [(K + nugget·I)⁻¹]_ii
+
+        Hyper-parameters and standardization stay those of all observations.
+
+        Reference: Rasmussen & Williams (2006), eq. 5.12.
+        """
+        mask = np.asarray(self.mask)
+        precision = (np.asarray(self.L_inverse)[mask][:, mask] ** 2).sum(axis=0)
+        mean = np.asarray(self.y)[mask] - np.asarray(self.alpha)[mask] / precision
+        return np.asarray(self.shift + self.scale * mean), np.asarray(self.scale / np.sqrt(precision))
+
     def information_gain(self) -> float:
         """½ log det(I + K/nugget) = Σ log L_ii − (n/2) log nugget."""
         diagonal = np.diagonal(np.asarray(self.L_inverse))[np.asarray(self.mask)]
