@@ -259,7 +259,7 @@ def main() -> None:
         try:
             import matplotlib  # noqa: F401
         except ImportError:
-            parser.error('figures need matplotlib: pip install matplotlib, or leave out --out')
+            parser.error("figures need matplotlib: pip install matplotlib, or leave out --out")
     print(page(arguments.out, arguments.draws))
 
 

@@ -38,6 +38,14 @@ def test_the_code_of_the_page_on_studies_runs(capsys, tmp_path, monkeypatch):
     assert "GaussianProcess" in said
 
 
+def test_the_code_of_the_page_on_plots_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names: dict = {}
+    for block in re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "plots.md").read_text(), re.DOTALL):
+        exec(block, names)
+    assert len(list(tmp_path.glob("*.html"))) >= 1
+
+
 def test_the_first_example_has_at_most_eight_lines_of_code():
     first = re.search(r"```python\n(.*?)```", README, re.DOTALL).group(1)
     assert len([line for line in first.splitlines() if line.strip()]) <= 8
@@ -57,6 +65,7 @@ def test_the_readme_lists_every_algorithm():
 
 
 def test_import_brings_no_heavy_library():
-    code = "import sys, augury; print(sorted({'jax', 'scipy', 'numpy', 'optuna', 'plotly'} & set(sys.modules)))"
+    heavy = {"jax", "scipy", "numpy", "optuna", "plotly"}
+    code = f"import sys, augury; print(sorted({heavy} & set(sys.modules)))"
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert printed.stdout.strip() == "[]"

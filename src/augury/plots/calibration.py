@@ -4,11 +4,9 @@ import numpy as np
 from plotly import graph_objects as go
 
 from augury._errors import DataError
-from augury.core.keys import Purpose, fold, root_key
-from augury.core.precision import computing
+from augury.plots.leaving_out import leave_one_out
 from augury.plots.source import Modelled, Source
 from augury.plots.style import BLUE, GREY, styled
-from augury.surrogates.gp_posterior import GPPosterior
 from augury.trial import State
 
 LEVELS = np.linspace(0.05, 0.95, 19)
@@ -59,23 +57,3 @@ def calibration(source: Source) -> go.Figure:
     figure.update_yaxes(title_text="observations inside", scaleanchor="x", constrain="domain", **axis)
     said = f"{modelled.name}: each of {count} observations predicted from the others"
     return styled(figure, "Leave-one-out calibration", said, width=640, height=640)
-
-
-def leave_one_out(modelled: Modelled) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation of each observation given all others, to be maximized."""
-    optimizer, believer = modelled.optimizer, modelled.believer
-    if isinstance(believer, GPPosterior):
-        return believer.leave_one_out()
-    model, surrogate = optimizer.model, optimizer.algorithm.surrogate
-    assert surrogate is not None
-    data = model.history.data()
-    key = fold(root_key(optimizer.seed), Purpose.PICTURE)
-    mean, std = np.empty(data.n), np.empty(data.n)
-    with computing(optimizer.device):
-        for i in range(data.n):
-            others = data.take(np.delete(np.arange(data.n), i))
-            without = model.believer(surrogate.fit(others, key=key, tuned=model.settings))
-            assert without is not None
-            at, var = without.predict(data.x[i])
-            mean[i], std[i] = at, np.hypot(np.sqrt(var), without.noise_std)
-    return mean, std
