@@ -8,6 +8,7 @@ import numpy as np
 
 from augury._errors import UnsupportedError
 from augury.plots.source import Modelled
+from augury.plots.style import log_scale
 from augury.space import Choice, Param, Pool, Space
 
 
@@ -64,16 +65,14 @@ class Axis:
                 "categoryarray": self.labels,
                 "range": [-0.5, len(self.labels) - 0.5],
             }
+        low, high = float(self.values[0]), float(self.values[-1])
         log = bool(getattr(self.param, "log", False))
-        ends = np.log10([self.values[0], self.values[-1]]) if log else [self.values[0], self.values[-1]]
+        ends = np.log10([low, high]) if log else np.array([low, high])
         room = (0.5 / (len(self.values) - 1) if cells else 0.02) * (ends[1] - ends[0])
-        kind: dict[str, Any] = {"type": "log" if log else "linear"}
-        if log and ends[1] - ends[0] >= 2.0:
-            kind["dtick"] = 1
         return {
             "title_text": f"{self.name} (log scale)" if log else self.name,
             "range": [float(ends[0] - room), float(ends[1] + room)],
-            **kind,
+            **(log_scale(low, high) if log else {"type": "linear"}),
         }
 
 

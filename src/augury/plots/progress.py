@@ -9,7 +9,18 @@ from plotly import graph_objects as go
 from augury._checks import check_flags, check_real
 from augury._errors import DataError
 from augury.plots.source import Run, Source
-from augury.plots.style import BLUE, COLOURS, DARK, FAILED, GREEN, GREY, ORANGE, hovering, styled
+from augury.plots.style import (
+    BLUE,
+    COLOURS,
+    DARK,
+    FAILED,
+    GREEN,
+    GREY,
+    ORANGE,
+    hovering,
+    log_scale,
+    styled,
+)
 from augury.trial import Origin, State, Trial
 
 ORIGINS = {
@@ -53,7 +64,8 @@ def progress(source: Sources) -> go.Figure:
 def regret(source: Sources, optimum: float, *, cumulative: bool = False) -> go.Figure:
     """How far the best value so far is from the optimum, or the distances of all values, added up.
 
-    Failed trials have no value and add nothing. The axis is logarithmic where all regrets are positive.
+    Failed trials have no value and add nothing. Simple regret has a logarithmic axis if
+    all of it is positive.
 
     Args:
         source: a run, or several by name.
@@ -66,7 +78,7 @@ def regret(source: Sources, optimum: float, *, cumulative: bool = False) -> go.F
     check_flags(cumulative=cumulative)
     runs = _runs(source)
     figure = go.Figure()
-    positive = True
+    everything: list[float] = []
     for (name, run), colour in zip(runs.items(), _colours(runs), strict=True):
         complete = _complete(run)
         gaps = run.sign * (optimum - np.array([_value(t) for t in complete]))
@@ -78,11 +90,10 @@ def regret(source: Sources, optimum: float, *, cumulative: bool = False) -> go.F
                 name="each trial", showlegend=name is None, legendgroup=name, **hovering(complete),
             )  # fmt: skip
         _add_steps(figure, complete, line, name or ("sum" if cumulative else "best so far"), colour)
-        positive = positive and bool((gaps > 0).all())
+        everything += gaps.tolist()
     kind = "cumulative" if cumulative else "simple"
-    figure.update_yaxes(type="log" if positive and not cumulative else "linear")
-    if positive and not cumulative:
-        figure.update_yaxes(dtick=1)
+    if not cumulative and min(everything) > 0.0:
+        figure.update_yaxes(**log_scale(min(everything), max(everything)))
     return styled(
         figure,
         f"{kind.capitalize()} regret",

@@ -25,6 +25,7 @@ def styled(figure: go.Figure, title: str, subtitle: str = "", **layout: Any) -> 
         "zeroline": False,
         "linecolor": GREY,
         "exponentformat": "e",  # not the prefixes of units
+        "minexponent": 4,
         "ticks": "outside",
         "tickcolor": GREY,
         "title": {"standoff": 10},
@@ -51,6 +52,11 @@ def styled(figure: go.Figure, title: str, subtitle: str = "", **layout: Any) -> 
         hoverlabel={"align": "left"},
     )
     return figure.update_layout(**layout)
+
+
+def log_scale(low: float, high: float) -> dict[str, Any]:
+    """A logarithmic axis; with two decades or more, it has ticks at powers of ten alone."""
+    return {"type": "log", **({"dtick": 1} if high >= 100.0 * low else {})}
 
 
 def number(value: Any) -> str:

@@ -6,7 +6,7 @@ from plotly.subplots import make_subplots
 
 from augury._errors import DataError
 from augury.plots.source import Run, Source
-from augury.plots.style import BLUE, DARK, GREEN, GREY, ORANGE, hovering, styled
+from augury.plots.style import BLUE, DARK, GREEN, GREY, ORANGE, hovering, log_scale, styled
 
 PARTS = {"fit": ("fit", BLUE), "choose": ("choose", ORANGE), "eta": ("estimate η", GREEN)}
 
@@ -64,12 +64,12 @@ def seconds(source: Source) -> go.Figure:
                 marker={"color": colour, "size": 5}, name=name,
                 hovertemplate="trial %{x}: %{y:.3g} s<extra>" + name + "</extra>",
             )  # fmt: skip
-    middle = float(np.median([t.info["seconds"]["total"] for t in known]))
-    figure.update_yaxes(type="log", dtick=1)
+    spent = [t.info["seconds"]["total"] for t in known]
+    figure.update_yaxes(**log_scale(min(spent), max(spent)))
     return styled(
         figure,
         "Seconds per suggestion",
-        f"median {middle:.3g} s",
+        f"median {np.median(spent):.3g} s",
         xaxis_title="trial",
         yaxis_title="seconds",
     )
