@@ -64,13 +64,12 @@ def progress(source: Sources) -> go.Figure:
 def regret(source: Sources, optimum: float, *, cumulative: bool = False) -> go.Figure:
     """How far the best value so far is from the optimum, or the distances of all values, added up.
 
-    Failed trials have no value and add nothing. Simple regret has a logarithmic axis if
-    all of it is positive.
+    Failed trials have no value and add nothing. Simple regret that is positive has a logarithmic axis.
 
     Args:
         source: a run, or several by name.
         optimum: the best value that the function has.
-        cumulative: Σ_t |y_t − optimum| instead of min_t |y_t − optimum|.
+        cumulative: the sum of all distances so far instead of the smallest; noise may make some negative.
     """
     check_real("optimum", optimum)
     if not np.isfinite(optimum):

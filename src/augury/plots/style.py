@@ -25,7 +25,6 @@ def styled(figure: go.Figure, title: str, subtitle: str = "", **layout: Any) -> 
         "zeroline": False,
         "linecolor": GREY,
         "exponentformat": "e",  # not the prefixes of units
-        "minexponent": 4,
         "ticks": "outside",
         "tickcolor": GREY,
         "title": {"standoff": 10},
