@@ -6,7 +6,7 @@ BAYESOPT := .venv-bayesopt
 HEBO := .venv-hebo
 BIN := $(VENV)/bin
 
-.PHONY: demo test ordeal chromium lint format wheel bench bench-grid bench-quick bench-batches peers lock clean
+.PHONY: demo test ordeal chromium lint format docs wheel bench bench-grid bench-quick bench-batches peers lock clean
 
 demo: $(VENV)/.run
 	$(BIN)/augury demo
@@ -41,6 +41,10 @@ lint: $(VENV)/.dev
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# The site, into site/; a link that leads nowhere is an error. `mkdocs serve` shows it while it is written.
+docs: $(VENV)/.dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 # The wheel, installed without the sources, must run. (--no-compile: what is imported is compiled then, and
 # installing takes half as long.)
@@ -122,4 +126,4 @@ lock: $(VENV)/bin/python
 LOCK_FLAGS := --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-header --annotation-style line
 
 clean:
-	rm -rf $(VENV) $(PEERS) $(BAYESOPT) $(HEBO) build dist
+	rm -rf $(VENV) $(PEERS) $(BAYESOPT) $(HEBO) build dist site

@@ -33,9 +33,10 @@ Decode = Callable[[Any], Any]
 class AugurySearchCV(BaseSearchCV):
     """Search over hyper-parameters by one of Augury's algorithms, with cross-validation.
 
-    The arguments are those of scikit-learn's RandomizedSearchCV, and two more. Candidates are asked for
-    in batches, so that `n_jobs` processes have work; each batch learns from those before it. A splitter
-    that shuffles should have a fixed random_state, or candidates are judged on different splits.
+    The arguments are those of scikit-learn's RandomizedSearchCV, and two more; those that are not listed
+    here are as there. Candidates are asked for in batches, so that `n_jobs` processes have work; each
+    batch learns from those before it. A splitter that shuffles should have a fixed random_state, or
+    candidates are judged on different splits.
 
     A candidate whose fits fail counts as the worst so far. Where all of a batch fail, scikit-learn keeps
     no results of it, and its candidates are missing from `cv_results_`.
@@ -47,7 +48,6 @@ class AugurySearchCV(BaseSearchCV):
         n_iter: how many candidates are tried.
         algorithm: a name (`augury.algorithms()` lists them) or an :class:`Algorithm`.
         batch: how many candidates are asked for together; None for as many as keep `n_jobs` busy.
-        scoring, n_jobs, refit, cv, verbose, pre_dispatch, error_score, return_train_score: as there.
         random_state: decides the candidates.
 
     Attributes:
