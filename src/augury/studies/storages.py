@@ -5,6 +5,7 @@ import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,8 @@ def open_storage(storage: Storage) -> BaseStorage:
             _writable(path)
             return JournalStorage(JournalFileBackend(str(path)))
     url = text if re.match(r"[a-z][a-z0-9+]*://", text) else f"sqlite:///{text}"
+    if find_spec("psycopg") is not None:  # older versions of SQLAlchemy would take another driver
+        url = re.sub(r"^postgresql://", "postgresql+psycopg://", url)
     with explained(url):
         return _database(url)
 
