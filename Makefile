@@ -11,9 +11,10 @@ BIN := $(VENV)/bin
 demo: $(VENV)/.run
 	$(BIN)/augury demo
 
-# The tests spend most of their time compiling; without optimizations that takes a quarter less.
+# The tests spend most of their time compiling; without optimizations that takes a quarter less. Some wait,
+# so there is one process more than cores; tests/conftest.py has the order of the files.
 test: $(VENV)/.dev chromium
-	JAX_DISABLE_MOST_OPTIMIZATIONS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+	JAX_DISABLE_MOST_OPTIMIZATIONS=1 $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 # Processes that share a study are killed at random, 20 times each; some minutes.
 ordeal: $(VENV)/.dev

@@ -9,7 +9,6 @@ import multiprocessing
 import os
 import random
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -23,7 +22,7 @@ from optuna.trial import FrozenTrial, TrialState
 import augury
 from augury.studies.book import RETRY, Repeats
 from augury.studies.mirror import GONE, LOST, is_replaced
-from augury.studies.storages import open_storage
+from augury.studies.storages import close_storage, open_storage
 
 SPACE = augury.Space(x=augury.Float(0.0, 1.0), y=augury.Float(0.0, 1.0))
 NAME = "ordeal"
@@ -36,23 +35,26 @@ def value(x: float, y: float) -> float:
 
 
 def evaluate(diary: Path, longest: float) -> Callable[[dict], float]:
-    """The function, which takes a moment and writes down where it began and ended."""
+    """The function, which takes a moment and writes down where it began and ended.
+
+    It needs nothing of this file, so that a worker need not import it.
+    """
+    place = str(diary)
+
+    def note(line: str) -> None:
+        """One line, whole even if many processes write, and there when this one is killed."""
+        end = os.open(place, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        os.write(end, f"{line}\n".encode())
+        os.close(end)
 
     def function(params: dict) -> float:
-        point = f"{params['x']!r} {params['y']!r}"
-        _note(diary, f"begin {point}")
+        x, y = params["x"], params["y"]
+        note(f"begin {x!r} {y!r}")
         time.sleep(random.uniform(0.0, longest))
-        _note(diary, f"end {point}")
-        return value(params["x"], params["y"])
+        note(f"end {x!r} {y!r}")
+        return (x - 0.3) ** 2 + (y - 0.6) ** 2
 
     return function
-
-
-def _note(diary: Path, line: str) -> None:
-    """One line, whole even if many processes write, and there when this one is killed."""
-    end = os.open(diary, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    os.write(end, f"{line}\n".encode())
-    os.close(end)
 
 
 def begun(diary: Path) -> int:
@@ -76,6 +78,15 @@ def take_part(storage: str, budget: int, diary: Path, workers: int, longest: flo
     )
 
 
+def begin(*arguments: object) -> multiprocessing.Process:
+    """Start a process of a run; what it imports is there already."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["augury.studies.book", "augury.run", "scipy.stats"])
+    one = context.Process(target=take_part, args=arguments)
+    one.start()
+    return one
+
+
 # -------------------------------------------------------------------- many processes, one study
 
 
@@ -84,13 +95,9 @@ def members(
 ) -> int:
     """Several processes share a study, and some are killed and replaced; how many were."""
     chance = random.Random(seed)
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["augury.studies.book", "augury.run", "scipy.stats"])
 
     def start() -> multiprocessing.Process:
-        one = context.Process(target=take_part, args=(storage, budget, diary, 1, longest))
-        one.start()
-        return one
+        return begin(storage, budget, diary, 1, longest)
 
     until, killed = time.monotonic() + DEADLINE, 0
     crew = [start() for _ in range(processes)]
@@ -123,35 +130,32 @@ def drivers(
 ) -> int:
     """One process with workers is killed and started again; how often it was."""
     chance = random.Random(seed)
-    code = (
-        "import sys, pathlib; sys.path.insert(0, sys.argv[1]); import ordeal; "
-        "ordeal.take_part(sys.argv[2], int(sys.argv[3]), pathlib.Path(sys.argv[4]), int(sys.argv[5]), "
-        "float(sys.argv[6]))"
-    )
-    arguments = [Path(__file__).parent, storage, budget, diary, workers, longest]
-    command = [sys.executable, "-c", code, *map(str, arguments)]
     killed = 0
     moments = sorted(chance.uniform(0, 0.9 * budget) for _ in range(kills))
     for moment in [*moments, None]:
-        with subprocess.Popen(command) as driver:
-            if moment is None:
-                assert driver.wait(DEADLINE) == 0
-                break
-            while begun(diary) < moment and driver.poll() is None:
-                time.sleep(0.005)
-            time.sleep(chance.uniform(0.0, 5 * longest))
-            children = _children(driver.pid)
-            driver.kill()
-            driver.wait()
-            killed += driver.returncode == -signal.SIGKILL
-            _gone(children)
+        driver = begin(storage, budget, diary, workers, longest)
+        if moment is None:
+            driver.join(DEADLINE)
+            assert driver.exitcode == 0, f"the run ended with {driver.exitcode}"
+            break
+        while begun(diary) < moment and driver.is_alive():
+            time.sleep(0.005)
+        time.sleep(chance.uniform(0.0, 5 * longest))
+        children = _children(driver.pid)
+        driver.kill()
+        driver.join()
+        killed += driver.exitcode == -signal.SIGKILL
+        _gone(children)
     return killed
 
 
 def _children(pid: int) -> list[int]:
-    with contextlib.suppress(OSError):
-        return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    return []
+    """The processes that a process has started, in any of its threads."""
+    found: list[int] = []
+    for thread in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            found += map(int, thread.read_text().split())
+    return found
 
 
 def _gone(pids: list[int]) -> None:
@@ -171,7 +175,9 @@ def check(storage: str, diary: Path, budget: int, most: int) -> dict[str, int]:
     Args:
         most: evaluations that may have been begun.
     """
-    trials = optuna.load_study(study_name=NAME, storage=open_storage(storage)).trials
+    opened = open_storage(storage)
+    trials = optuna.load_study(study_name=NAME, storage=opened).trials
+    close_storage(opened)
     lines = [line.split() for line in diary.read_text().splitlines()]
     begins = Counter((float(x), float(y)) for what, x, y in lines if what == "begin")
     ends = Counter((float(x), float(y)) for what, x, y in lines if what == "end")

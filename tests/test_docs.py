@@ -1,19 +1,15 @@
 """Everything that the documentation shows is run, or at least read by what would run it."""
 
-import importlib.util
-import os
 import re
 import shlex
 import subprocess
-import sys
-import types
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 import augury
-from augury import maximizers, policies, surrogates
+from augury import maximizers, plots, policies, surrogates
 from augury.cli import parser
 from augury.cli.spec import read_spec
 
@@ -21,26 +17,24 @@ ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md"))
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(DOCS / page for page in PAGES)]
-HERE = importlib.util.find_spec("augury.executors.clusters") is not None
 
 
 class Block(NamedTuple):
-    """A fenced block of a page: its language, its text, its line, and what a comment before it says."""
+    """A fenced block of a page: its language, its text and its line."""
 
     language: str
     text: str
     line: int
-    cluster: str | None
 
 
 def blocks(path: Path, language: str) -> list[Block]:
     text = path.read_text(encoding="utf-8")
-    fence = r"^(?:<!-- cluster: ([\w-]+) -->\n)?```(\w*)\n(.*?)^```$"
+    fence = r"^```(\w*)\n(.*?)^```$"
     found = []
     for match in re.finditer(fence, text, re.DOTALL | re.MULTILINE):
-        cluster, kind, inside = match.groups()
-        line = text[: match.start(3)].count("\n")
-        found.append(Block(kind, inside, line, cluster))
+        kind, inside = match.groups()
+        line = text[: match.start(2)].count("\n")
+        found.append(Block(kind, inside, line))
     return [block for block in found if block.language == language]
 
 
@@ -55,51 +49,15 @@ def test_the_code_of_a_page_runs_and_prints_what_it_says(page, capsys, tmp_path,
     path, names = DOCS / page, {"__name__": "__main__"}
     promised = {block.line: block.text for block in blocks(path, "text")}
     for block in blocks(path, "python"):
-        if block.cluster is None:
-            run(path, block, names)
-            said = capsys.readouterr().out
-            after = block.line + block.text.count("\n") + 3  # the line of a block right after it
-            assert promised.get(after, said) == said
+        run(path, block, names)
+        said = capsys.readouterr().out
+        after = block.line + block.text.count("\n") + 3  # the line of a block right after it
+        assert promised.get(after, said) == said
     if page == "batches.md":
         assert len(names["opt"].trials) == 11
     if page == "studies.md":
         assert len(names["study"].trials) == 20
         assert "GaussianProcess" in names["why"]["chosen"]
-
-
-class SLURMCluster:
-    """Stands in for that of dask_jobqueue: its jobs are processes of this machine."""
-
-    def __new__(cls, queue: str, cores: int, memory: str, walltime: str):
-        import distributed
-
-        settings = {"n_workers": 0, "threads_per_worker": cores, "dashboard_address": None}
-        cluster = distributed.LocalCluster(**settings, protocol="tcp", host="127.0.0.1")
-        cluster.scale, scale = lambda jobs: scale(min(jobs, 2)), cluster.scale
-        return cluster
-
-
-@pytest.mark.skipif(not HERE, reason="augury.executors has no clusters")
-@pytest.mark.filterwarnings("ignore")
-def test_the_code_for_clusters_runs_on_small_ones(tmp_path, monkeypatch):
-    import ray
-
-    monkeypatch.chdir(tmp_path)
-    stand_in = types.ModuleType("dask_jobqueue")
-    stand_in.SLURMCluster = SLURMCluster  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "dask_jobqueue", stand_in)
-    path, names = DOCS / "machines.md", {"__name__": "__main__"}
-    there = {"env_vars": {"PYTHONPATH": os.pathsep.join(sys.path)}}
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, runtime_env=there)
-    try:
-        for block in blocks(path, "python"):
-            run(path, block, names)
-            assert len(names["result"].trials) == 8
-        assert names["best"].metrics["loss"] < 50
-    finally:
-        ray.shutdown()
-        if "cluster" in names:
-            names["cluster"].close()
 
 
 def commands(document: Path) -> list[str]:
@@ -158,9 +116,10 @@ def test_the_table_of_algorithms_has_every_algorithm_once():
 def test_the_reference_has_every_public_name():
     text = (DOCS / "api.md").read_text(encoding="utf-8")
     listed = set(re.findall(r"^::: augury[\w.]*\.(\w+)$", text, re.MULTILINE))
-    names = {*augury.__all__, *surrogates.__all__, *policies.__all__, *maximizers.__all__}
-    assert names - {"Domain"} <= listed  # that is Space | Pool
-    for module in (surrogates, policies, maximizers):
+    modules = (surrogates, policies, maximizers, plots)
+    names = {*augury.__all__, *(name for module in modules for name in module.__all__)}
+    assert names - {"Domain", "plots"} <= listed  # Domain is Space | Pool
+    for module in modules:
         assert module.__name__ in text
 
 

@@ -12,6 +12,7 @@ import augury
 import ordeal
 import postgres
 from augury import StorageError
+from augury.studies.storages import close_storage, open_storage
 
 KILLS = 3
 
@@ -24,7 +25,7 @@ def database():
 
 @pytest.mark.parametrize(
     ("kind", "processes", "budget"),
-    [("postgresql", 8, 60), ("sqlite", 4, 40)],
+    [("postgresql", 8, 40), ("sqlite", 4, 24)],
     ids=["postgresql", "sqlite"],
 )
 def test_processes_that_share_a_study_are_killed(database, tmp_path, kind, processes, budget):
@@ -37,10 +38,10 @@ def test_processes_that_share_a_study_are_killed(database, tmp_path, kind, proce
 
 def test_a_driver_is_killed_and_its_workers_end_with_it(tmp_path):
     storage = f"sqlite:///{tmp_path}/study.db"
-    settings = {"workers": 2, "budget": 30, "kills": KILLS, "seed": 0}
+    settings = {"workers": 2, "budget": 20, "kills": KILLS, "seed": 0}
     killed = ordeal.drivers(storage, tmp_path / "diary", **settings)
     assert killed == KILLS
-    ordeal.check(storage, tmp_path / "diary", 30, 30 + 2 * KILLS)
+    ordeal.check(storage, tmp_path / "diary", 20, 20 + 2 * KILLS)
 
 
 def test_the_database_is_away_for_ten_seconds(database, caplog):
@@ -70,8 +71,10 @@ def test_the_database_is_away_for_ten_seconds(database, caplog):
         ordeal.value(**trial.params) for trial in result.trials
     ]
     assert len({tuple(trial.params.values()) for trial in result.trials}) == 8
-    study = optuna.load_study(study_name="away", storage=database.url)
+    opened = open_storage(database.url)
+    study = optuna.load_study(study_name="away", storage=opened)
     assert [trial.state for trial in study.trials] == [TrialState.COMPLETE] * 8
+    close_storage(opened)
     assert "does not answer" in caplog.text
     assert postgres.PASSWORD not in caplog.text
 
