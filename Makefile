@@ -49,13 +49,18 @@ docs: $(VENV)/.dev
 
 # The wheel, installed without the sources, must run. (--no-compile: what is imported is compiled then, and
 # installing takes half as long.)
-wheel: $(VENV)/.dev
-	rm -rf dist build/wheel-check
+wheel: $(VENV)/.dev build/wheel-check/.installed
+	rm -rf dist
 	$(BIN)/python -m build --wheel
+	build/wheel-check/bin/pip install --quiet --no-deps --force-reinstall dist/*.whl
+	cd build && wheel-check/bin/augury algorithms
+
+# Beside the environment of the tests, which takes longer.
+build/wheel-check/.installed: requirements.lock
+	rm -rf build/wheel-check
 	$(PYTHON) -m venv build/wheel-check
 	build/wheel-check/bin/pip install --quiet --no-compile --no-deps -r requirements.lock
-	build/wheel-check/bin/pip install --quiet --no-deps dist/*.whl
-	cd build && wheel-check/bin/augury algorithms
+	touch $@
 
 bench: $(VENV)/.dev $(PEERS)/.installed
 	$(BIN)/python -m benchmarks

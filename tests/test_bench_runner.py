@@ -136,7 +136,7 @@ if __name__ == "__main__":
 
 def slow_experiment():
     """Two runs that take long enough to be cut off."""
-    return experiment(EI, iterations=80)
+    return experiment(EI, iterations=40)
 
 
 def start(script, folder, tmp_path):
@@ -185,7 +185,7 @@ def test_workers_end_with_a_killed_parent_and_the_experiment_continues(tmp_path)
     os.kill(process.pid, signal.SIGKILL)  # the parent alone
     process.communicate()
     wait_for(lambda: not alive(process.pid), 20)
-    assert all(5 < count < 80 for count in evaluations(killed))
+    assert all(5 < count < 40 for count in evaluations(killed))
     with ThreadPoolExecutor(1) as pool:
         resumed = runner.run_experiment(slow_experiment(), killed, executor=pool)
         runner.run_experiment(slow_experiment(), whole, executor=pool)
@@ -215,7 +215,7 @@ def test_ctrl_c_ends_the_run_and_the_workers(tmp_path):
         "augury: interrupted; the same command continues after the last finished evaluation.\n"
     )
     wait_for(lambda: not alive(process.pid), 20)
-    assert all(5 < count < 80 for count in evaluations(tmp_path / "cut"))
+    assert all(5 < count < 40 for count in evaluations(tmp_path / "cut"))
 
 
 def test_two_processes_do_not_run_the_same_experiment(tmp_path):

@@ -2,10 +2,8 @@
 
 import json
 import logging
-import os
 import subprocess
 import sys
-import textwrap
 import time
 from collections import Counter
 
@@ -355,26 +353,3 @@ def test_a_result_that_comes_after_its_retry_is_dropped(tmp_path, caplog):
     assert "came too late and is dropped" in caplog.text
     assert [t.state.name for t in slow._study.trials] == ["FAIL", "COMPLETE"]
     assert slow.done == 1
-
-
-def test_processes_share_the_budget_exactly(tmp_path):
-    script = textwrap.dedent(f"""
-        import sys, time, augury
-        import optuna
-        optuna.logging.set_verbosity(optuna.logging.ERROR)
-        space = augury.Space(x=augury.Float(0.0, 1.0))
-        def f(p):
-            time.sleep(0.01)
-            return p["x"]
-        augury.minimize(f, space, 25, algorithm="sobol", seed=0, storage={str(tmp_path / "s.db")!r})
-    """)
-    (tmp_path / "work.py").write_text(script, encoding="utf-8")
-    command = [sys.executable, str(tmp_path / "work.py")]
-    children = [subprocess.Popen(command, env={**os.environ}) for _ in range(3)]
-    assert [child.wait(timeout=120) for child in children] == [0, 0, 0]
-    study = optuna.load_study(storage=f"sqlite:///{tmp_path / 's.db'}", study_name="augury")
-    complete = [trial for trial in study.trials if trial.state is TrialState.COMPLETE]
-    others = [trial for trial in study.trials if trial.state is not TrialState.COMPLETE]
-    assert len(complete) == 25
-    assert all(GONE in trial.system_attrs for trial in others)
-    assert len({trial.params["x"] for trial in complete}) == 25
