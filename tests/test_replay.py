@@ -73,6 +73,20 @@ def test_a_run_with_many_workers_comes_out_again(tmp_path, kept, settings):
     assert dict(then.ask().params) == dict(result.trials[9].params)
 
 
+def test_the_moment_within_a_batch():
+    opt = augury.Optimizer(SPACE, "gp-ei", seed=0, initial=3)
+    for trial in opt.ask(3):
+        opt.tell(trial, value(trial.params))
+    batch = opt.ask(3)
+    for place, trial in enumerate(batch):
+        then = augury.replay(opt, until=trial.number)
+        assert [one.number for one in then.trials] == list(range(3 + place))
+        again = then.ask()
+        assert again.number == trial.number
+        assert again.params["x"] == pytest.approx(trial.params["x"], abs=1e-9)
+        assert again.params["n"] == trial.params["n"]
+
+
 def test_told_enqueued_failed_and_saved_trials(tmp_path):
     opt = augury.Optimizer(SPACE, "gp-ei", seed=3, initial=4)
     first = opt.ask(3)

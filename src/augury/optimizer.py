@@ -407,6 +407,8 @@ class Optimizer:
 
     def recall(self, known: Mapping[int, Trial], seen: Seen) -> None:
         """Bring the history to where a suggestion was made."""
+        running = self._history.trials.keys() - set(self._history.order)
+        self._history.forget(running - {*seen.learnt, *seen.pending})  # the rest of its batch
         for number in sorted({*seen.learnt, *seen.pending} - self._history.trials.keys()):
             self._history.add(known[number].begun())
         for number in seen.learnt:

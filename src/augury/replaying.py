@@ -47,14 +47,17 @@ def replay(source: Result | Optimizer, until: int | None = None) -> Optimizer:
                 f"a replay needs trials that say what was known when they were asked; trial "
                 f"{trial.number} does not. Replay runs of this version of Augury, with all their trials."
             )
-        one = again.setdefault(seen.by, original.blank())
-        if trial.number == until or not seen.place:
+        if seen.by not in again:
+            again[seen.by], batches[seen.by] = original.blank(), {}
+        one, batch = again[seen.by], batches[seen.by]
+        if trial.number != until and seen.place and trial.number in batch:
+            asked = batch[trial.number]
+        else:  # the first of a batch, or the first that is known
             one.recall(known, seen)
-        if trial.number == until:
-            return one
-        if not seen.place:
-            batches[seen.by] = {asked.number: asked for asked in one.ask(seen.count)}
-        asked = batches[seen.by].get(trial.number, trial)
+            if trial.number == until:
+                return one
+            batch = {asked.number: asked for asked in one.ask(seen.count - seen.place)}
+            batches[seen.by], asked = batch, batch[trial.number]
         if dict(asked.params) != dict(trial.params):
             raise DataError(
                 f"trial {trial.number} must be at {dict(trial.params)} again; got {dict(asked.params)}. "
