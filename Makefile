@@ -5,6 +5,7 @@ PEERS := .venv-peers
 BAYESOPT := .venv-bayesopt
 HEBO := .venv-hebo
 BIN := $(VENV)/bin
+unexport PYTHONDONTWRITEBYTECODE  # compiled once, and not by every process: an import of jax takes a third of the time
 
 .PHONY: demo test ordeal chromium lint format docs wheel bench bench-grid bench-quick bench-batches peers lock clean
 

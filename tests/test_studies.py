@@ -4,12 +4,15 @@ import json
 import logging
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import optuna
 import pytest
+from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import TrialState
 
 import augury
@@ -353,3 +356,30 @@ def test_a_result_that_comes_after_its_retry_is_dropped(tmp_path, caplog):
     assert "came too late and is dropped" in caplog.text
     assert [t.state.name for t in slow._study.trials] == ["FAIL", "COMPLETE"]
     assert slow.done == 1
+
+
+@pytest.mark.parametrize("begins", [True, False], ids=["begin", "end"])
+def test_of_several_that_begin_or_end_a_trial_one_succeeds(tmp_path, begins):
+    """SQLite has no SELECT … FOR UPDATE, on which Optuna relies."""
+    places = [open_storage(tmp_path / "s.db") for _ in range(3)]
+    study = optuna.create_study(storage=places[0])
+    state = TrialState.WAITING if begins else TrialState.RUNNING
+    trials = [
+        places[0].create_new_trial(study._study_id, optuna.create_trial(state=state)) for _ in range(60)
+    ]
+    together = threading.Barrier(len(places))
+
+    def change(place):
+        won = []
+        for trial in trials:
+            together.wait(30)
+            try:
+                if place.set_trial_state_values(trial, TrialState.RUNNING if begins else TrialState.FAIL):
+                    won.append(trial)
+            except UpdateFinishedTrialError:
+                assert not begins
+        return won
+
+    with ThreadPoolExecutor(len(places)) as threads:
+        won = [trial for mine in threads.map(change, places) for trial in mine]
+    assert sorted(won) == trials

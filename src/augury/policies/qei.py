@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
-from scipy.stats import norm, qmc
+from scipy.special import ndtri
 
 from augury._checks import need_count
 from augury._errors import UnsupportedError
@@ -111,6 +111,8 @@ class QEI:
         self, posterior: Posterior, waiting: Float[np.ndarray, "p D"], best: float, *, key: KeyArray
     ) -> Score:
         """What is maximized, given the points that are being evaluated."""
+        from scipy.stats import qmc  # takes a second to import
+
         p = len(waiting)
         if p == 0:
             return LogEIScore(posterior, np.asarray(best))
@@ -119,7 +121,7 @@ class QEI:
             mean, L, L_inverse = (np.asarray(a) for a in _factor(posterior, rows, mask))
         sobol = qmc.Sobol(p, rng=generator(key)).random(self.fantasies)
         z = np.zeros((self.fantasies, len(rows)))
-        z[:, :p] = norm.ppf(np.clip(sobol, 1e-12, 1.0 - 1e-12))
+        z[:, :p] = ndtri(np.clip(sobol, 1e-12, 1.0 - 1e-12))
         values = (mean + z @ L.T)[:, :p]
         return FantasyEIScore(posterior, rows, mask, L_inverse, z, np.maximum(best, values.max(axis=1)))
 

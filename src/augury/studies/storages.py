@@ -2,8 +2,9 @@
 
 import os
 import re
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 from optuna.exceptions import StorageInternalError
 from optuna.storages import BaseStorage, JournalStorage, RDBStorage
 from optuna.storages.journal import JournalFileBackend
+from optuna.trial import TrialState
 from sqlalchemy import event
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
@@ -65,8 +67,9 @@ def _database(url: str) -> BaseStorage:
         return _created(url, {"pool_pre_ping": True})  # a connection that broke is made anew
     if parsed.database and parsed.database != ":memory:":
         _writable(Path(parsed.database))
-    storage = _created(url, {"connect_args": {"timeout": BUSY_SECONDS}})
+    storage = _created(url, {"connect_args": {"timeout": BUSY_SECONDS}}, SQLiteStorage)
     event.listen(storage.engine, "connect", _faster)
+    event.listen(storage.engine, "begin", _locked_from_the_start)
     storage.engine.dispose()  # connections made so far
     with storage.engine.connect() as connection:
         connection.exec_driver_sql("PRAGMA journal_mode=WAL")  # of the file, from now on
@@ -77,10 +80,36 @@ def _faster(connection: Any, _: Any) -> None:
     connection.execute("PRAGMA synchronous=NORMAL")  # as safe as the default, with write-ahead logging
 
 
-def _created(url: str, settings: dict[str, Any]) -> RDBStorage:
+class SQLiteStorage(RDBStorage):
+    """Optuna's storage in an SQLite file, where of two processes that begin or end a trial one succeeds.
+
+    Optuna reads the state of a trial by SELECT … FOR UPDATE, which SQLite takes for a plain SELECT: two
+    processes could both find a trial waiting, and both evaluate it. Here the file is locked before.
+    """
+
+    def set_trial_state_values(
+        self, trial_id: int, state: TrialState, values: Sequence[float] | None = None
+    ) -> bool:
+        """Whether this call changed the state."""
+        _lock_first.wanted = True
+        try:
+            return bool(super().set_trial_state_values(trial_id, state, values))
+        finally:
+            _lock_first.wanted = False
+
+
+_lock_first = threading.local()  # whether this thread's transactions lock the file when they begin
+
+
+def _locked_from_the_start(connection: Any) -> None:
+    if getattr(_lock_first, "wanted", False):
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def _created(url: str, settings: dict[str, Any], kind: type[RDBStorage] = RDBStorage) -> RDBStorage:
     for attempt in range(ATTEMPTS):
         try:
-            return RDBStorage(url, engine_kwargs=settings)
+            return kind(url, engine_kwargs=settings)
         except (SQLAlchemyError, StorageInternalError) as error:
             others = any(word in str(error).lower() for word in ("exists", "locked", "unique"))
             if not others or attempt == ATTEMPTS - 1:
