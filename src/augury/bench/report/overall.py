@@ -4,6 +4,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from scipy import stats
+
 from augury.bench.report import comparing, sentences
 from augury.bench.report.entries import LEAST_SHARE
 from augury.bench.report.model import ExperimentReport, MethodRow, Published, Table
@@ -70,7 +72,23 @@ def _reached(reports: Sequence[ExperimentReport], name: str) -> str | None:
         f"`{name}`'s mean is at or below the paper's plus one standard error of the paper's "
         f"in {len(found) - len(missed)} of {len(found)} experiments"
     )
-    return f"{text}; not in {', '.join(missed)}." if missed else f"{text}."
+    text += f"; not in {', '.join(missed)}." if missed else "."
+    chance = _by_chance([item for _, item in found])
+    return text if chance is None else f"{text} {chance}"
+
+
+def _by_chance(items: Sequence[Published]) -> str | None:
+    """What to expect of two methods that are the same, and whether all differences tell them apart."""
+    both = [(i.ours.mean - i.paper, i.ours.error, i.paper_error) for i in items if i.ours is not None]
+    if not both or any(math.isnan(ours) or ours + papers == 0.0 for _, ours, papers in both):
+        return None
+    expected = sum(stats.norm.cdf(papers / math.hypot(ours, papers)) for _, ours, papers in both)
+    total = sum(gap**2 / (ours**2 + papers**2) for gap, ours, papers in both)
+    return (
+        f"Were the two methods the same, it would be so in {expected:.1f} on average; all differences "
+        f"together are χ² = {total:.1f} on {len(both)} degrees of freedom "
+        f"(p = {stats.chi2.sf(total, len(both)):.2f})."
+    )
 
 
 def _table(reports: Sequence[ExperimentReport], names: Sequence[str]) -> Table:
