@@ -3,8 +3,8 @@
 from pathlib import Path
 
 LONGEST = (
-    "algorithms", "training", "ordeal", "sample_then_optimize", "batch_policies", "tangent", "ensemble",
-    "bench_runner", "studies", "neural_tangent", "ntk_process", "neural_linear", "ntk",
+    "algorithms", "sample_then_optimize", "ordeal", "training", "clusters", "batch_policies", "tangent",
+    "ensemble", "bench_runner", "studies", "neural_tangent", "ntk_process", "neural_linear", "ntk",
     "empirical_process", "search_cv", "sampler", "cli_run", "docs", "bench_automl", "optimizer",
     "executors", "plots", "replay",
 )  # fmt: skip

@@ -36,7 +36,7 @@ _HOME = {
 }
 
 if TYPE_CHECKING:
-    from augury import plots
+    from augury import executors, plots
     from augury._errors import (
         AuguryError,
         DataError,
@@ -75,6 +75,7 @@ __all__ = [
     "Trial",
     "UnsupportedError",
     "algorithms",
+    "executors",
     "maximize",
     "minimize",
     "plots",
@@ -85,8 +86,8 @@ logging.getLogger("augury").addHandler(logging.NullHandler())
 
 
 def __getattr__(name: str) -> Any:
-    if name == "plots":
-        return importlib.import_module("augury.plots")
+    if name in ("executors", "plots"):
+        return importlib.import_module(f"augury.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'augury' has no attribute {name!r}")
     value = getattr(importlib.import_module(f"augury.{_HOME[name]}"), name)

@@ -170,6 +170,7 @@ def _run(
         )
     until = math.inf if max_seconds is None else time.monotonic() + max_seconds
     ending = Ending(until, f"max_seconds={max_seconds} have passed", target, direction, callbacks)
+    crew = Crew.of(function, workers, executor, trial_timeout)  # of one that cannot be, no study is made
     ledger = _ledger(
         storage, name, space, algorithm, direction, seed, initial, budget, duplicates, device, retries
     )
@@ -178,7 +179,7 @@ def _run(
         with (
             ledger,
             Progress(budget, shown, ledger.done) as bar,
-            Crew.of(function, workers, executor, trial_timeout) as crew,
+            crew,
         ):
             try:
                 reason = _work(ledger, crew, bar, batch, budget, ending)

@@ -57,7 +57,8 @@ class Crew:
                     "trial_timeout needs processes that can be ended; got an executor, whose cannot. "
                     "Use workers= without executor=, or end the evaluation inside the function."
                 )
-            return Elsewhere(function, executor, workers or _size(executor), own=False)
+            getattr(executor, "check", lambda function: None)(function)
+            return Elsewhere(function, executor, workers, own=False)
         if (workers or 1) == 1 and timeout is None:
             return Crew(function)
         from augury.executors.processes import Workers, packed
@@ -104,14 +105,19 @@ class Elsewhere(Crew):
     Args:
         function: of a dict of parameters.
         executor: what evaluates.
-        count: how many evaluations it is given at a time.
+        count: how many evaluations it is given at a time; None for as many as it has workers.
         own: whether it ends with the run.
     """
 
     here = False
 
     def __init__(
-        self, function: Callable[[dict[str, Any]], Any], executor: Executor, count: int, *, own: bool
+        self,
+        function: Callable[[dict[str, Any]], Any],
+        executor: Executor,
+        count: int | None,
+        *,
+        own: bool,
     ) -> None:
         super().__init__(function)
         self._executor, self._count, self._own = executor, count, own
@@ -122,7 +128,7 @@ class Elsewhere(Crew):
     @property
     def free(self) -> bool:
         """Whether another evaluation may begin."""
-        return len(self.running) < self._count
+        return len(self.running) < (self._count or _size(self._executor))
 
     def begin(self, trial: Trial) -> None:
         """Hand a trial over."""
@@ -158,6 +164,8 @@ class Elsewhere(Crew):
         except (CancelledError, BrokenExecutor) as error:
             return trial, Outcome(reason=f"its worker is gone ({type(error).__name__})", lost=True)
         except Exception as error:
+            if getattr(error, "ends_run", False):
+                raise
             lost = getattr(error, "lost", False)
             own = getattr(error, "says_all", False)
             reason = str(error) if own else f"{type(error).__name__}: {error}"
@@ -177,5 +185,5 @@ class Elsewhere(Crew):
 
 
 def _size(executor: Executor) -> int:
-    """How many evaluations an executor makes at a time, if it says so."""
+    """How many evaluations an executor makes at a time now, if it says so."""
     return int(getattr(executor, "_max_workers", None) or os.cpu_count() or 1)
