@@ -102,8 +102,11 @@ $(VENV)/.run: $(VENV)/bin/python requirements.lock pyproject.toml
 	$(BIN)/pip install --quiet --no-deps --editable .
 	touch $@
 
+# uv takes a third of the time that pip does, which does it where uv cannot be had.
 $(VENV)/.dev: $(VENV)/bin/python requirements-dev.lock pyproject.toml
-	$(BIN)/pip install --quiet --no-compile --no-deps -r requirements-dev.lock
+	{ $(BIN)/pip install --quiet --no-compile uv && \
+	  $(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps -r requirements-dev.lock; } || \
+	  $(BIN)/pip install --quiet --no-compile --no-deps -r requirements-dev.lock
 	$(BIN)/pip install --quiet --no-deps --editable .
 	touch $@ $(VENV)/.run
 

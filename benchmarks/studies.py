@@ -7,14 +7,15 @@ Printed are
   four worker processes, and in four processes of their own, beside Optuna's QMCSampler in four processes
   of `study.optimize`, all with one SQLite file;
 * seconds per suggestion at 500 observations, asked of the core and through Optuna, in turn;
-* seconds and peak memory of the first suggestions for a study of 10,000 finished trials, each algorithm
-  in a process of its own.
+* a study of 10,000 finished trials in an SQLite file: seconds until it is open and has its first
+  suggestion, seconds of the next ones, and peak memory, each algorithm in a process of its own.
 """
 
 from __future__ import annotations
 
 import argparse
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -27,12 +28,15 @@ import optuna
 
 import augury
 from augury.studies.spaces import distributions_of
+from augury.studies.storages import close_storage, open_storage
 
 SPACE = augury.Space({f"x{i}": augury.Float(0.0, 1.0) for i in range(6)})
 DISTRIBUTIONS = distributions_of(SPACE)
 TRIALS, PROCESSES = 1000, 4
 LARGE = 10_000
-LARGE_ALGORITHMS = ("gp-ts-rff", "sto-bnts-linear", "neural-bo")
+LARGE_ALGORITHMS = (
+    "gp-ts-rff", "sto-bnts", "sto-bnts-linear", "neural-greedy", "neural-bo", "neural-ucb", "dngo",
+)  # fmt: skip
 
 
 def value(params: dict[str, float]) -> float:
@@ -148,11 +152,20 @@ def suggestions(algorithm: str = "gp-ei", n: int = 500, repeats: int = 20) -> No
     print(f"{algorithm} at n = {n}: {times} ({sampler / core:.2f} times)")
 
 
-def large(algorithm: str) -> None:
-    """Print the first suggestions of a study of many trials, in a process of its own."""
-    study = optuna.create_study(sampler=augury.AugurySampler(algorithm, seed=0))
-    told(study, observed(LARGE))
-    seconds = []
+def write(path: Path) -> None:
+    """A study of many finished trials."""
+    storage = open_storage(path)
+    told(optuna.create_study(storage=storage, study_name="large"), observed(LARGE))
+    close_storage(storage)  # what the log holds is in the file then
+
+
+def large(algorithm: str, path: Path) -> None:
+    """Print how a study of many trials opens and suggests."""
+    started = time.perf_counter()
+    sampler = augury.AugurySampler(algorithm, seed=0)
+    study = optuna.load_study(storage=open_storage(path), study_name="large", sampler=sampler)
+    study.get_trials(deepcopy=False)
+    opened, seconds = time.perf_counter() - started, []
     for _ in range(3):
         started = time.perf_counter()
         trial = study.ask(DISTRIBUTIONS)
@@ -160,23 +173,32 @@ def large(algorithm: str) -> None:
         study.tell(trial, value(trial.params))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     first, *others = seconds
-    print(f"{algorithm}: first {first:.1f} s, then {max(others):.1f} s; peak {peak:.2f} GiB", flush=True)
+    times = f"open after {opened:.1f} s, first suggestion {first:.1f} s, then {max(others):.1f} s"
+    print(f"{algorithm}: {times}; peak {peak:.2f} GiB", flush=True)
 
 
 def main() -> None:
     """Run all of it, or one algorithm of the last part."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--large", help="only this algorithm with 10,000 trials")
+    parser.add_argument("--large", nargs="*", help="only these algorithms with 10,000 trials")
+    parser.add_argument("--study", type=Path, help="an SQLite file that has them")
     options = parser.parse_args()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    if options.large:
-        large(options.large)
+    if options.study is not None:
+        (algorithm,) = options.large
+        large(algorithm, options.study)
         return
-    throughput()
-    suggestions()
-    print(f"{LARGE} finished trials:")
-    for algorithm in LARGE_ALGORITHMS:
-        subprocess.run([sys.executable, __file__, "--large", algorithm], check=True)
+    if options.large is None:
+        throughput()
+        suggestions()
+    print(f"{LARGE} finished trials:", flush=True)
+    with tempfile.TemporaryDirectory() as name:
+        whole = Path(name) / "whole.db"
+        write(whole)
+        for algorithm in options.large or LARGE_ALGORITHMS:
+            copy = shutil.copy(whole, Path(name) / f"{algorithm}.db")
+            command = [sys.executable, __file__, "--large", algorithm, "--study", str(copy)]
+            subprocess.run(command, check=True)
 
 
 if __name__ == "__main__":

@@ -7,11 +7,9 @@ import types
 from collections import Counter
 from pathlib import Path
 
-import distributed
 import numpy as np
 import optuna
 import pytest
-import ray
 
 import augury
 from augury import Float, Int, Space, UnsupportedError, executors
@@ -24,6 +22,8 @@ SPACE = Space(x=Float(-1.0, 2.0), n=Int(1, 8))
 
 @pytest.fixture(scope="module")
 def client():
+    import distributed  # not by every process that collects tests
+
     settings = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
     with (
         distributed.LocalCluster(**settings, protocol="tcp", host="127.0.0.1") as cluster,
@@ -34,6 +34,8 @@ def client():
 
 @pytest.fixture(scope="module")
 def rays():
+    import ray
+
     here = {"env_vars": {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}}
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, runtime_env=here)
     yield
@@ -136,7 +138,7 @@ def test_what_is_no_client_is_said():
 class SLURMCluster:
     """Stands in for that of dask_jobqueue: its jobs are the two processes of a cluster here."""
 
-    here: distributed.LocalCluster
+    here = None
 
     def __new__(cls, queue: str, cores: int, memory: str, walltime: str):
         return cls.here

@@ -22,7 +22,7 @@ NOISE = 0.01
 PROCESS = NTKProcess(depth=1, weight_std=1.5, bias_std=0.5, noise=NOISE, standardize=False)
 
 
-def draws(model, count=256, scale=1.0, at=NEW):
+def draws(model, count=128, scale=1.0, at=NEW):
     posterior = model.fit(Data.of(X, Y), key=KEY).posterior
     made = posterior.draws(keys=[fold(KEY, i) for i in range(count)], scale=scale)
     assert all(draw.info["training"]["converged"] for draw in made)
@@ -71,7 +71,7 @@ def test_posterior_draws_match_the_limit():
 
 def test_wider_networks_are_closer_to_the_limit():
     errors = []
-    for width in (16, 1024):
+    for width in (16, 512):
         model = SampleThenOptimize(PROCESS, width=width)
         mean, covariance = posterior_moments(model)
         sample = draws(model)
@@ -110,7 +110,7 @@ def test_posterior_smb_matches_proposition_2():
 def test_without_noise_on_the_targets_draws_are_too_narrow():
     noisy = NTKProcess(depth=1, weight_std=1.5, bias_std=0.5, noise=0.3, standardize=False)
     spreads = [
-        draws(SampleThenOptimize(noisy, width=512, perturb_targets=perturb), 128).std(0).mean()
+        draws(SampleThenOptimize(noisy, width=512, perturb_targets=perturb)).std(0).mean()
         for perturb in (True, False)
     ]
     assert spreads[1] < 0.9 * spreads[0]
@@ -140,7 +140,7 @@ SMALL = Algorithm(SampleThenOptimize(NTKProcess(depth=1), width=32), "thompson")
 
 @pytest.mark.parametrize(
     ("algorithm", "space"),
-    [(SMALL, Space(x=Float(0.0, 1.0), y=Float(0.0, 1.0))), ("sto-bnts", Pool(np.eye(8)))],
+    [(SMALL, Space(x=Float(0.0, 1.0), y=Float(0.0, 1.0))), (SMALL, Pool(np.eye(8)))],
     ids=["box", "pool"],
 )
 def test_a_study(algorithm, space):
@@ -172,10 +172,9 @@ def test_wider_networks_are_closer_to_the_draw_of_the_limit():
         kernel = PROCESS.fit(Data.of(X, Y), key=KEY).posterior.kernel
         with computing():
             K, k = np.asarray(kernel.gram(X, X)), np.asarray(kernel.gram(NEW, X))
-        errors = []
-        for i in range(24):
-            key = fold(KEY, i)
-            path = posterior.draws(keys=[key])[0].path
+        errors, keys = [], [fold(KEY, i) for i in range(24)]
+        for key, draw in zip(keys, posterior.draws(keys=keys), strict=True):
+            path = draw.path
             theta0, direction = path.correction
 
             def prior(at, path=path, theta0=theta0, direction=direction):
@@ -187,7 +186,7 @@ def test_wider_networks_are_closer_to_the_draw_of_the_limit():
             errors.append(np.square(path(NEW) - prior(NEW) - update).mean())
         return float(np.sqrt(np.mean(errors)))
 
-    assert error(4096) < 0.5 * error(256)
+    assert error(2048) < 0.5 * error(128)
 
 
 def test_a_theoretical_schedule_and_one_without_a_meaning():
