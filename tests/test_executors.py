@@ -66,7 +66,7 @@ def test_a_batch_has_the_same_trials_whatever_the_number_of_workers():
         assert points(augury.minimize(later, SPACE, 9, executor=threads, **settings)) == here
 
 
-def test_points_are_asked_as_soon_as_workers_are_free():
+def test_points_are_asked_as_soon_as_workers_are_free(tmp_path):
     most, under_way = 0, 0
     lock = threading.Lock()
 
@@ -88,8 +88,12 @@ def test_points_are_asked_as_soon_as_workers_are_free():
     assert all(trial.state is State.COMPLETE for trial in result.trials)
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(2, mp_context=spawn) as processes:
-        few = augury.minimize(value, SPACE, 4, algorithm="random", seed=0, executor=processes, workers=1)
-    assert len(few.trials) == 4
+        settings = {"algorithm": "random", "seed": 0, "executor": processes, "workers": 1}
+        few = augury.minimize(lambda params: params["x"], SPACE, 4, **settings)
+        with pytest.raises(UnsupportedError, match="cloudpickle can send"):
+            augury.minimize(lambda params: lock.locked(), SPACE, 4, storage=tmp_path / "s.db", **settings)
+    assert [trial.value for trial in few.trials] == [trial.params["x"] for trial in few.trials]
+    assert not (tmp_path / "s.db").exists()
 
 
 def test_an_evaluation_that_takes_too_long_is_ended_and_has_failed():

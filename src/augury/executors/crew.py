@@ -4,11 +4,12 @@ import itertools
 import os
 import threading
 from collections.abc import Callable
-from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ProcessPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 from augury._errors import UnsupportedError
+from augury.executors.processes import Workers, packed, unpacked
 from augury.trial import Trial
 
 LOOK = 1.0  # seconds after which a run looks around, though no evaluation has ended
@@ -57,12 +58,12 @@ class Crew:
                     "trial_timeout needs processes that can be ended; got an executor, whose cannot. "
                     "Use workers= without executor=, or end the evaluation inside the function."
                 )
+            if isinstance(executor, ProcessPoolExecutor):
+                function = _Travelling(function)
             getattr(executor, "check", lambda function: None)(function)
             return Elsewhere(function, executor, workers, own=False)
         if (workers or 1) == 1 and timeout is None:
             return Crew(function)
-        from augury.executors.processes import Workers, packed
-
         packed(function, (), {})  # a function that cannot travel is said at once
         return Elsewhere(function, Workers(workers or 1, timeout=timeout), workers or 1, own=True)
 
@@ -182,6 +183,16 @@ class Elsewhere(Crew):
             self.stop()
         if self._own:
             self._executor.shutdown()
+
+
+class _Travelling:
+    """A function that goes to other processes by cloudpickle, as those of notebooks must."""
+
+    def __init__(self, function: Callable[[dict[str, Any]], Any]) -> None:
+        self._job = packed(function, (), {})
+
+    def __call__(self, params: dict[str, Any]) -> Any:
+        return unpacked(self._job, params)
 
 
 def _size(executor: Executor) -> int:

@@ -170,6 +170,12 @@ def packed(fn: Callable[..., Any], args: Any, kwargs: Any) -> bytes:
         ) from error
 
 
+def unpacked(job: bytes, *more: Any) -> Any:
+    """What a packed call comes to, with more arguments."""
+    fn, args, kwargs = pickle.loads(job)
+    return fn(*args, *more, **kwargs)
+
+
 def serve() -> None:
     """Answer calls by (error or None, result) until the parent closes the pipe or ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -186,8 +192,7 @@ def serve() -> None:
 
 def _answer(job: bytes) -> bytes:
     try:
-        fn, args, kwargs = pickle.loads(job)
-        return bytes(cloudpickle.dumps((None, fn(*args, **kwargs))))
+        return bytes(cloudpickle.dumps((None, unpacked(job))))
     except Exception as error:
         return pickle.dumps((f"{type(error).__name__}: {error}", None))
 
