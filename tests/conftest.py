@@ -3,10 +3,11 @@
 from pathlib import Path
 
 LONGEST = (
-    "algorithms", "sample_then_optimize", "ordeal", "training", "clusters", "batch_policies", "tangent",
-    "ensemble", "bench_runner", "studies", "neural_tangent", "ntk_process", "neural_linear", "ntk",
-    "empirical_process", "search_cv", "sampler", "cli_run", "docs", "bench_automl", "optimizer",
-    "executors", "plots", "replay",
+    "algorithms", "ordeal", "clusters", "sample_then_optimize", "training", "batch_policies",
+    "neural_tangent", "bench_runner", "tangent", "ntk_process", "search_cv", "sampler", "studies", "ntk",
+    "empirical_process", "ensemble", "neural_linear", "replay", "tangent_process", "executors", "cli_run",
+    "tangent_posterior", "forest", "docs", "optimizer", "plots", "linalg", "descent", "design", "images",
+    "bench_automl", "cli", "bad_networks", "networks",
 )  # fmt: skip
 
 

@@ -15,6 +15,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import optuna
 from optuna.trial import FrozenTrial, TrialState
@@ -64,7 +65,6 @@ def begun(diary: Path) -> int:
 
 def take_part(storage: str, budget: int, diary: Path, workers: int, longest: float) -> None:
     """One process of a run."""
-    logging.disable()
     augury.minimize(
         evaluate(diary, longest),
         SPACE,
@@ -78,11 +78,16 @@ def take_part(storage: str, budget: int, diary: Path, workers: int, longest: flo
     )
 
 
+def _quietly(*arguments: Any) -> None:
+    logging.disable()
+    take_part(*arguments)
+
+
 def begin(*arguments: object) -> multiprocessing.Process:
     """Start a process of a run; what it imports is there already."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["augury.studies.book", "augury.run", "scipy.stats"])
-    one = context.Process(target=take_part, args=arguments)
+    one = context.Process(target=_quietly, args=arguments)
     one.start()
     return one
 
