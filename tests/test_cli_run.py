@@ -94,6 +94,20 @@ def test_a_function_is_imported_from_here(here, capsys, monkeypatch):
     assert f"best value  {best!r}" in capsys.readouterr().out
 
 
+def test_what_cannot_be_sent_to_a_process_leaves_no_study(here, capsys, monkeypatch):
+    lines = ["import threading", "class F:", "    def __init__(self): self.lock = threading.Lock()"]
+    lines += ["    def __call__(self, p): return p['x']", "f = F()"]
+    Path("unsendable.py").write_text("\n".join(lines), encoding="utf-8")
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    write('function = "unsendable:f"')
+    assert main(["run", "spec.toml"]) == 2
+    assert "must be one that cloudpickle can send" in capsys.readouterr().err
+    write('function = "os:getpid"', SPEC.replace("seed = 0", "trial_timeout = -1"))
+    assert main(["run", "spec.toml"]) == 2
+    assert "trial_timeout must be a positive number; got -1" in capsys.readouterr().err
+    assert not Path("study.db").exists()
+
+
 def test_failures_are_counted_and_nothing_else_happens(here, capsys):
     code = "import sys; print('oh no', file=sys.stderr); sys.exit(3)"
     write(f"command = {json.dumps([sys.executable, '-c', code])}")

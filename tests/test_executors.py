@@ -146,6 +146,20 @@ def test_errors_in_workers_are_reasons():
         augury.minimize(fails, SPACE, 2, algorithm="sobol", seed=0, workers=2)
 
 
+def test_a_broken_pool_ends_the_run_and_what_was_found_is_there():
+    spawn = multiprocessing.get_context("spawn")
+    with (
+        ProcessPoolExecutor(1, mp_context=spawn) as processes,
+        pytest.warns(UserWarning, match="the run ends: its executor is broken"),
+    ):
+        result = augury.minimize(
+            lambda p: os._exit(1) if p["n"] > 6 else p["n"], SPACE, 30, algorithm="sobol",
+            seed=0, executor=processes, workers=1,
+        )  # fmt: skip
+    assert result.stopped_because.startswith("its executor is broken")
+    assert result.best.value == min(trial.value for trial in result.trials if trial.value is not None)
+
+
 def test_a_lost_future_of_another_executor_is_made_again():
     class Loses(ThreadPoolExecutor):
         lost = 0
@@ -169,7 +183,7 @@ def test_what_cannot_be_is_said():
     for bad, words in (
         ({"workers": 0}, "workers must be"),
         ({"executor": 3}, "executor must be one of concurrent.futures"),
-        ({"trial_timeout": "x"}, "trial_timeout must be a number"),
+        ({"trial_timeout": "x"}, "trial_timeout must be a positive number"),
     ):
         with pytest.raises(UnsupportedError, match=words):
             augury.minimize(value, SPACE, 2, **bad)
@@ -177,6 +191,11 @@ def test_what_cannot_be_is_said():
         augury.minimize(lambda params: lock.locked(), SPACE, 2, workers=2)
     with ThreadPoolExecutor(1) as threads, pytest.raises(UnsupportedError, match="trial_timeout needs"):
         augury.minimize(value, SPACE, 2, executor=threads, trial_timeout=1.0)
+    for bad in (0, -1.0, float("nan")):
+        with pytest.raises(UnsupportedError, match="trial_timeout must be a positive number"):
+            augury.minimize(value, SPACE, 2, trial_timeout=bad)
+        with pytest.raises(UnsupportedError, match="trial_timeout must be a positive number"):
+            Workers(1, timeout=bad)
 
 
 SCRIPT = """

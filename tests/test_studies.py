@@ -20,6 +20,7 @@ from augury import Choice, DataError, Float, Int, Pool, Space, StorageError
 from augury.studies import leases
 from augury.studies.book import RETRY, Book
 from augury.studies.mirror import GONE, LOST
+from augury.studies.spaces import distributions_of
 from augury.studies.storages import hidden, open_storage, without_password
 from augury.trial import State
 
@@ -209,6 +210,13 @@ def test_passwords_are_hidden():
     assert without_password(url) == "postgresql+psycopg://someone:***@example:5432/db"
     assert hidden(url, "cannot connect with p4ss:w") == "cannot connect with ***"
     assert without_password("sqlite:///x.db") == "sqlite:///x.db"
+    for url, said in (
+        ("postgresql://bob:s3c@ret@host:1/db", "no host ret@host, nor s3c@ret"),
+        ("postgresql://host:1/db?user=bob&password=s3c%40ret", "s3c@ret and s3c%40ret are wrong"),
+        ("postgresql:/bob:s3cret@host/db", "no such file: postgresql:/bob:s3cret@host/db"),
+    ):
+        assert "ret" not in without_password(url)
+        assert "ret" not in hidden(url, said)
 
 
 def test_sqlite_files_are_shared_patiently(tmp_path):
@@ -276,9 +284,9 @@ def book(tmp_path, budget=10, **settings):
 
 
 def dead_lease():
-    child = subprocess.Popen([sys.executable, "-c", ""])
-    started = leases.started(child.pid)
-    child.wait()
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    started = leases.started(child.pid)  # while it is there
+    child.communicate(b"\n")
     return json.dumps([leases.host(), child.pid, started, 0])
 
 
@@ -383,3 +391,27 @@ def test_of_several_that_begin_or_end_a_trial_one_succeeds(tmp_path, begins):
     with ThreadPoolExecutor(len(places)) as threads:
         won = [trial for mine in threads.map(change, places) for trial in mine]
     assert sorted(won) == trials
+
+
+def test_the_best_of_a_run_is_one_of_its_complete_trials(tmp_path):
+    """The model knows pruned trials too, and what was told after the run has looked."""
+    study = optuna.create_study(storage=open_storage(tmp_path / "s.db"), study_name="augury")
+    pruned = study.ask(distributions_of(LINE))
+    pruned.report(-5.0, 1)
+    study.tell(pruned, state=TrialState.PRUNED)
+    result = augury.minimize(lambda p: p["x"], LINE, 3, storage=tmp_path / "s.db", algorithm="sobol")
+    assert result.best.value == min(
+        trial.value for trial in result.trials if trial.state is State.COMPLETE
+    )
+
+
+def test_interrupts_say_nothing_about_a_point(tmp_path):
+    for _ in range(6):
+        with Book(tmp_path / "s.db", "augury", LINE, "minimize", 1, "sobol", 0) as book:
+            (trial,) = book.ask(1)
+        book.close()
+    result = augury.minimize(
+        lambda p: p["x"], LINE, 1, storage=tmp_path / "s.db", algorithm="sobol", seed=0
+    )
+    assert [one.state for one in result.trials] == [State.COMPLETE]
+    assert result.best.params == trial.params

@@ -8,7 +8,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable
-from concurrent.futures import Executor
+from concurrent.futures import BrokenExecutor, Executor
 from dataclasses import dataclass
 from typing import Any, TypedDict, Unpack
 
@@ -163,7 +163,7 @@ def _run(
     callbacks = _check_callbacks(callbacks)
     _check_number("target", target)
     _check_number("max_seconds", max_seconds)
-    _check_number("trial_timeout", trial_timeout)
+    _check_number("trial_timeout", trial_timeout, positive=True)
     if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
         raise UnsupportedError(
             f"retries must be a whole number of at least 0; got {retries!r}. Leave it out for none."
@@ -188,6 +188,9 @@ def _run(
             except KeyboardInterrupt:
                 reason = "it was interrupted"
                 crew.stop()
+            except BrokenExecutor as error:  # what was found must not be lost with it
+                reason = f"its executor is broken: {error}".rstrip(".")
+                warnings.warn(f"the run ends: {reason}. Use workers=, which replaces them.", stacklevel=3)
         return _result(ledger, reason)
 
 
@@ -287,7 +290,7 @@ def _work(
 
 def _result(ledger: Ledger, reason: str) -> Result:
     trials = ledger.trials
-    complete = {t.number: t for t in trials if t.state is State.COMPLETE}
+    complete = [t for t in trials if t.state is State.COMPLETE and t.value is not None]
     failed = [t for t in trials if t.state is State.FAILED]
     if failed and not complete:
         warnings.warn(
@@ -295,7 +298,10 @@ def _result(ledger: Ledger, reason: str) -> Result:
             stacklevel=5,
         )
     optimizer = ledger.optimizer
-    return Result(complete[optimizer.best.number] if complete else None, trials, optimizer, reason)
+    sign = -1.0 if optimizer.direction == "maximize" else 1.0
+    # of these trials: the optimizer may know pruned ones, and what others have told since
+    best = min(complete, key=lambda t: (sign * float(t.value or 0.0), t.number), default=None)
+    return Result(best, trials, optimizer, reason)
 
 
 def _on_terminal() -> bool:
@@ -311,10 +317,11 @@ def _check_callbacks(callbacks: Iterable[Callback]) -> tuple[Callback, ...]:
     return given
 
 
-def _check_number(name: str, value: float | None) -> None:
+def _check_number(name: str, value: float | None, *, positive: bool = False) -> None:
     real = isinstance(value, numbers.Real) and not isinstance(value, bool) and value == value
-    if value is not None and not real:
-        raise UnsupportedError(f"{name} must be a number; got {value!r}. Leave it out for no limit.")
+    if value is not None and not (real and (value > 0 or not positive)):
+        kind = "a positive number" if positive else "a number"
+        raise UnsupportedError(f"{name} must be {kind}; got {value!r}. Leave it out for no limit.")
 
 
 def _ask(ledger: Ledger, crew: Crew, batch: int | None) -> None:

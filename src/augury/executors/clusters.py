@@ -62,6 +62,7 @@ class Dask(Executor):
     def stop(self) -> None:
         """Cancel what has not begun; Dask does not end what has."""
         self._inner.shutdown(wait=False)
+        self._inner = self._client.get_executor(pure=False)  # for another run
 
 
 class Ray(Executor):

@@ -64,8 +64,9 @@ class Crew:
             return Elsewhere(function, executor, workers, own=False)
         if (workers or 1) == 1 and timeout is None:
             return Crew(function)
-        packed(function, (), {})  # a function that cannot travel is said at once
-        return Elsewhere(function, Workers(workers or 1, timeout=timeout), workers or 1, own=True)
+        local = Workers(workers or 1, timeout=timeout)
+        local.check(function)  # one that cannot travel is said at once
+        return Elsewhere(function, local, workers or 1, own=True)
 
     @property
     def free(self) -> bool:

@@ -51,12 +51,20 @@ class Workers(Executor):
     """
 
     def __init__(self, count: int, *, fresh: bool = False, timeout: float | None = None) -> None:
+        if timeout is not None and not timeout > 0.0:
+            raise UnsupportedError(
+                f"trial_timeout must be a positive number; got {timeout!r}. Leave it out for no limit."
+            )
         self._threads = ThreadPoolExecutor(count)
         self._fresh, self._timeout = fresh, timeout
         self._lock = threading.Lock()
         self._all: set[_Worker] = set()
         self._idle: list[_Worker] = []
         self._stopped = False
+
+    def check(self, fn: Callable[..., Any]) -> None:
+        """Raise if `fn` cannot travel."""
+        packed(fn, (), {})
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> "Future[Any]":
         """Call `fn` in a process; an error is raised by the future as a JobError with its text."""
@@ -166,7 +174,7 @@ def packed(fn: Callable[..., Any], args: Any, kwargs: Any) -> bytes:
     except Exception as error:
         raise UnsupportedError(
             f"a function for worker processes must be one that cloudpickle can send; got {fn!r}: "
-            f"{str(error).rstrip('.')}. Open files, locks and connections inside of it, or use workers=1."
+            f"{str(error).rstrip('.')}. Open files, locks and connections inside of it."
         ) from error
 
 

@@ -34,6 +34,7 @@ logger = logging.getLogger("augury")
 
 ABOUT = "augury:study"  # attribute of a study: its space and its seed
 REASON = "augury:reason"  # attribute of a trial: why it failed
+INTERRUPTED = "its run was interrupted"
 RETRY = "augury:retry"  # attribute of a trial that repeats another one: see `Repeats`
 PATIENCE = 60.0  # seconds that a database may be away
 T = TypeVar("T")
@@ -123,7 +124,7 @@ class Book:
     def __exit__(self, *raised: object) -> None:
         try:
             for number in list(self._held):  # an interrupt left them
-                self._give_up(number, "its run was interrupted")
+                self._give_up(number, INTERRUPTED)
         finally:
             self._holder.__exit__(*raised)
 
@@ -296,7 +297,8 @@ class Book:
         A point that was lost too often has failed: it may be the function that ends its process.
         """
         repeats = Repeats.of(trial)
-        for_good = repeats.lost >= MOST_RETRIES
+        lost = repeats.lost + (why != INTERRUPTED)  # which says nothing about the point
+        for_good = lost > MOST_RETRIES
         try:
             self._storage.set_trial_system_attr(trial._trial_id, REASON if for_good else LOST, why)
             self._storage.set_trial_state_values(trial._trial_id, TrialState.FAIL)
@@ -304,7 +306,7 @@ class Book:
             return
         logger.warning("trial %d was taken back: %s", trial.number, why)
         if not for_good and GONE not in trial.system_attrs:
-            self._enqueue(trial, replace(repeats, number=trial.number, lost=repeats.lost + 1))
+            self._enqueue(trial, replace(repeats, number=trial.number, lost=lost))
 
     def _enqueue(self, trial: FrozenTrial, repeats: Repeats) -> None:
         """Let a trial be evaluated again, if its point is known."""

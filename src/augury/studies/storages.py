@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from optuna.exceptions import StorageInternalError
 from optuna.storages import BaseStorage, JournalStorage, RDBStorage
@@ -23,6 +24,7 @@ from augury._errors import AuguryError, StorageError
 Storage = str | os.PathLike[str] | BaseStorage
 BUSY_SECONDS = 60  # that a process waits for others to release an SQLite file
 JOURNAL = "journal:///"
+SECRET = re.compile(r":/+[^:/@?#]*:(.+)@|[?&]password=([^&]+)")  # also where a slash is missing
 ATTEMPTS = 5  # to create tables, which other processes may be creating at the same time
 
 
@@ -168,10 +170,14 @@ def _unusable(url: str, what: str, remedy: str) -> StorageError:
 
 def without_password(url: str) -> str:
     """A URL for logs and errors."""
-    return re.sub(r"(://[^:/@]*:)[^@]*@", r"\1***@", url)
+    return re.sub(SECRET, lambda found: found.group().replace(found[1] or found[2], "***"), url)
 
 
 def hidden(url: str, text: str) -> str:
     """A text without the password of a URL."""
-    found = re.search(r"://[^:/@]*:([^@]*)@", url)
-    return text.replace(found.group(1), "***") if found and found.group(1) else text
+    for found in re.finditer(SECRET, url):
+        secret = found[1] or found[2]
+        # as it stands in the URL, as it was meant, and the parts of one that has an unquoted @
+        for word in sorted({secret, unquote(secret), *secret.split("@")}, key=len, reverse=True):
+            text = text.replace(word, "***") if word else text
+    return text
