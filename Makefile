@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE  # compiled once, and not by every process: an 
 demo: $(VENV)/.run
 	$(BIN)/augury demo
 
-# The tests spend most of their time compiling; without optimizations that takes a quarter less. Some wait,
+# The tests spend much of their time compiling; without optimizations that takes a quarter less. Some wait,
 # so there is one process more than cores; tests/conftest.py has the order of the files.
 test: $(VENV)/.dev chromium
 	JAX_DISABLE_MOST_OPTIMIZATIONS=1 $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
