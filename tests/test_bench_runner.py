@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from augury._errors import DataError, StorageError
+from augury._errors import DataError, StorageError, UnsupportedError
 from augury.bench import records, runner
 from augury.bench.designs import initial_points
 from augury.bench.experiment import Experiment, Job, Method, Task
@@ -384,6 +384,18 @@ def test_failed_evaluations_are_part_of_a_run(tmp_path):
     record = runner.run_job(job(RANDOM, iterations=20, wrap=failing), tmp_path)
     assert None in record["values"]
     assert any(value is not None for value in record["values"])
+
+
+def test_a_problem_that_cannot_be_evaluated_is_no_run(tmp_path):
+    failing = ({"name": "failing", "fraction": 1.0, "how": "raise"},)
+    for _ in range(2):  # nothing of the first one is left
+        with pytest.raises(DataError, match=r"4 initial points, the last: RuntimeError"):
+            runner.run_job(job(RANDOM, wrap=failing), tmp_path)
+
+
+def test_methods_compute_on_the_device_that_is_named(tmp_path):
+    with pytest.raises(UnsupportedError, match=r"device must be .*abacus"):
+        runner.run_job(job(), tmp_path, "abacus")
 
 
 def test_a_failure_has_no_value_even_where_the_noise_free_one_is_known(tmp_path):

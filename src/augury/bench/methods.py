@@ -14,6 +14,7 @@ from augury.bench.paper_settings import METHODS, parts
 from augury.bench.peers import PeerDriver, check_peer, find_peer
 from augury.bench.problem import Problem
 from augury.bench.records import versions
+from augury.core.precision import Device
 from augury.design import parse_initial
 from augury.maximizers import Domain
 from augury.optimizer import Optimizer
@@ -59,17 +60,17 @@ def check_method(method: Method) -> None:
         algorithm(method)
 
 
-def driver(job: Job, problem: Problem) -> Driver:
-    """What drives the job's method on the problem."""
+def driver(job: Job, problem: Problem, device: Device = "cpu") -> Driver:
+    """What drives the job's method on the problem; a peer computes where it likes."""
     if "peer" in job.method.spec:
         return PeerDriver(job, problem)
-    return OwnDriver(job, problem)
+    return OwnDriver(job, problem, device)
 
 
 class OwnDriver:
     """Drives an :class:`Optimizer`."""
 
-    def __init__(self, job: Job, problem: Problem) -> None:
+    def __init__(self, job: Job, problem: Problem, device: Device = "cpu") -> None:
         self._algorithm = algorithm(job.method)
         forest = isinstance(self._algorithm.surrogate, RandomForest)
         self.versions: Mapping[str, str] = versions(("sklearn",) if forest else ())
@@ -81,6 +82,7 @@ class OwnDriver:
             seed=job.seed,
             initial=self._initial(job.task, problem.space),
             budget=job.task.evaluations,
+            device=device,
         )
 
     def _initial(self, task: Task, space: Domain) -> int | tuple[str, int]:

@@ -34,6 +34,7 @@ from augury.bench.problem import Problem
 from augury.bench.problems import problem as find_problem
 from augury.bench.records import Record, check_records, current, make_record
 from augury.bench.wrappers import wrapper
+from augury.core.precision import Device
 from augury.executors.processes import JobError, Workers
 
 AHEAD = 2  # jobs handed to the executor per worker, running ones included
@@ -58,6 +59,7 @@ def run_experiment(
     executor: Executor | None = None,
     workers: int | None = None,
     progress: bool | None = None,
+    device: Device = "cpu",
 ) -> Outcome:
     """Run the jobs of the experiment that have no results yet; results go to `folder`/name.jsonl.
 
@@ -67,6 +69,7 @@ def run_experiment(
         executor: where jobs run; None starts spawned processes, which end with this one.
         workers: how many of them; all cores by default.
         progress: True shows a bar, False none; None shows one on a terminal.
+        device: where Augury's own methods compute, "cpu" or "gpu".
     """
     unavailable = {
         method.name: reason for method in experiment.methods if (reason := available(method)) is not None
@@ -85,13 +88,18 @@ def run_experiment(
         bar = stack.enter_context(
             tqdm(total=evaluations, unit="eval", disable=not shown, smoothing=0.05, desc=experiment.name)
         )
-        failed = {} if executor is None else _run_all(left, executor, AHEAD * count, results, bar)
+        failed = {} if executor is None else _run_all(left, executor, AHEAD * count, results, bar, device)
     there = sum(job.key in known for job in planned)
     return Outcome(len(left) - len(failed), there, unavailable, failed, others)
 
 
 def _run_all(
-    left: Iterable[Job], executor: Executor, ahead: int, results: Journal, bar: "tqdm[Any]"
+    left: Iterable[Job],
+    executor: Executor,
+    ahead: int,
+    results: Journal,
+    bar: "tqdm[Any]",
+    device: Device,
 ) -> dict[str, str]:
     """Run jobs, a few handed over at a time; those that failed, and why."""
     journals = results.path.with_suffix("")
@@ -102,7 +110,7 @@ def _run_all(
     try:
         while True:
             for job in itertools.islice(waiting, ahead - len(running)):
-                running[executor.submit(run_job, job, journals)] = job
+                running[executor.submit(run_job, job, journals, device)] = job
             if not running:
                 return failed
             timeout = None if bar.disable else 1.0
@@ -153,7 +161,7 @@ def journal_path(job: Job, folder: Path) -> Path:
     return folder / f"{readable}-{hashlib.sha256(job.key.encode()).hexdigest()[:12]}.journal"
 
 
-def run_job(job: Job, folder: Path) -> Record:
+def run_job(job: Job, folder: Path, device: Device = "cpu") -> Record:
     """Run one job, or what is left of it; the line of its results."""
     baseline()
     problem = make_problem(job.task, job.seed)
@@ -165,11 +173,13 @@ def run_job(job: Job, folder: Path) -> Record:
         if not journal.lines:
             journal.append({"digest": job.digest})
         _check(journal)
-        method = driver(job, problem)
+        method = driver(job, problem, device)
         try:
             _play(job, problem, method, journal, meter)
             record = make_record(job, problem, journal.lines, meter.peak_mib())
             record["versions"] |= method.versions
+            if device != "cpu":
+                record["device"] = device
             if problem.observe is not None and record["best"] is not None:
                 record["recommended"] = method.recommend()
         finally:
@@ -197,6 +207,13 @@ def _play(job: Job, problem: Problem, method: Driver, journal: Journal, meter: M
         line = _evaluate(job, problem, number, points[number])
         method.initial(number, points[number], line["value"])
         journal.append({"initial": number, "params": points[number], **line})
+    begun = [line for line in journal.lines if "initial" in line]
+    if begun and all("error" in line for line in begun):  # the problem is broken, and no method to blame
+        journal.clear()
+        raise DataError(
+            f"the problem {task.label} must be one that can be evaluated here; got an error at each of "
+            f"{len(begun)} initial points, the last: {begun[-1]['error']}. Correct what it says."
+        )
     asked = _unanswered(journal.lines)
     while True:
         for point in asked:

@@ -58,6 +58,7 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--peers", nargs="*", metavar="peer", help="run other libraries beside (default: all of them)"
     )
+    run.add_argument("--device", choices=("cpu", "gpu"), default="cpu", help="(default: cpu)")
     report = bench.add_parser("report", help="write results as an HTML and a Markdown page")
     report.add_argument(
         "names", nargs="*", metavar="name", help="experiments (default: all with results)"
@@ -84,6 +85,7 @@ def _bench(options: argparse.Namespace) -> int:
             workers=options.workers,
             repeats=options.repeats,
             peers=options.peers,
+            device=options.device,
         )
         return int(failures > 0)
     if options.bench == "report":
@@ -103,7 +105,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit status: 1 where runs failed, 2 for what the user must correct."""
     options = parser().parse_args(arguments)
     # Augury computes on the CPU: without this, JAX would also start, and reserve, an accelerator.
-    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    if getattr(options, "device", "cpu") == "cpu":
+        os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    else:
+        os.environ.setdefault("JAX_PLATFORMS", "")  # all there are, also in the workers,
+        os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # which share its memory
     from augury._errors import AuguryError
 
     try:

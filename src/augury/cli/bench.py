@@ -11,6 +11,7 @@ from augury.bench.methods import available
 from augury.bench.peers import PEERS
 from augury.bench.problems import problems
 from augury.bench.runner import run_experiment
+from augury.core.precision import Device
 
 
 def list_experiments(folder: Path) -> None:
@@ -40,6 +41,7 @@ def run(
     workers: int | None,
     repeats: int | None,
     peers: list[str] | None = None,
+    device: Device = "cpu",
 ) -> int:
     """Run what is not finished of some experiments; the number of runs that failed."""
     found = known_experiments(folder, names)
@@ -50,7 +52,7 @@ def run(
             experiment = replace(experiment, repeats=repeats)
         if peers is not None:
             experiment = with_peers(experiment, peers or list(PEERS))
-        failures += _run(experiment, results, workers)
+        failures += _run(experiment, results, workers, device)
     return failures
 
 
@@ -66,8 +68,8 @@ def with_peers(experiment: Experiment, names: Iterable[str]) -> Experiment:
     return replace(experiment, methods=(*experiment.methods, *more))
 
 
-def _run(experiment: Experiment, results: Path, workers: int | None) -> int:
-    outcome = run_experiment(experiment, results, workers=workers)
+def _run(experiment: Experiment, results: Path, workers: int | None, device: Device) -> int:
+    outcome = run_experiment(experiment, results, workers=workers, device=device)
     print(f"{experiment.name}: {outcome.finished} runs made, {outcome.known} were there before.")
     for name, reason in outcome.unavailable.items():
         print(f"  {name}: {reason}")
