@@ -15,9 +15,8 @@ import optuna
 import pytest
 
 import chromium
-from augury._errors import DataError
 from augury.cli import main
-from augury.cli.command import Command, value_of
+from augury.cli.command import Command, NoNumberError, value_of
 from augury.studies import leases
 
 ROOT = Path(__file__).parents[1]
@@ -168,8 +167,39 @@ def test_the_last_line_is_the_value(printed, value):
 
 @pytest.mark.parametrize("printed", ["", "done", '{"loss": 1}', "[1]", '{"value": "1"}', "true"])
 def test_a_program_that_prints_no_number_is_a_sentence(printed):
-    with pytest.raises(DataError, match="must print its value last"):
+    with pytest.raises(NoNumberError, match="must print its value last"):
         value_of(printed)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_program_that_never_printed_a_number_ends_the_run_and_leaves_no_study(here, capsys, workers):
+    optuna.create_study(storage="sqlite:///study.db", study_name="another")
+    code = "import os; open(f'pid{os.getpid()}', 'w').close(); print('done')"
+    settings = SPEC.replace("budget = 4", "budget = 40\nretries = 2").replace(
+        "seed = 0", f"workers = {workers}"
+    )
+    write(f"command = {json.dumps([sys.executable, '-c', code])}", settings)
+    assert main(["run", "spec.toml"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("augury: NoNumberError: a program must print its value last")
+    assert "; got 'done'. Print" in said
+    assert said.count("\n") == 1
+    assert len(list(here.glob("pid*"))) <= workers
+    assert optuna.get_all_study_names("sqlite:///study.db") == ["another"]
+
+
+def test_a_program_that_prints_no_number_later_has_failed_then(here, capsys):
+    code = "import os; print('done' if os.path.exists('once') else 1.0); open('once', 'w').close()"
+    write(f"command = {json.dumps([sys.executable, '-c', code])}")
+    assert main(["run", "spec.toml"]) == 0
+    assert "4 of 4 evaluations, 3 failed" in capsys.readouterr().out
+
+
+def test_a_study_that_was_there_is_kept_when_a_program_prints_no_number(here, capsys):
+    optuna.create_study(storage="sqlite:///study.db", study_name="augury")
+    write(f"command = {json.dumps([sys.executable, '-c', 'print()'])}")
+    assert main(["run", "spec.toml"]) == 2
+    assert [trial.state.name for trial in trials()] == ["FAIL", "WAITING"]  # it will be repeated
 
 
 def test_braces_that_name_no_parameter_stay():

@@ -112,8 +112,11 @@ def test_a_function_that_the_workers_cannot_load_ends_the_run_before_it_begins(e
     assert not (tmp_path / "s.db").exists()
 
 
-def test_a_worker_that_cannot_load_the_function_ends_the_run_and_gives_its_point_back(client, tmp_path):
-    """Such a worker may come when the run has begun."""
+@pytest.mark.parametrize("new", [True, False])
+def test_a_worker_that_cannot_load_the_function_ends_the_run_and_gives_its_point_back(
+    client, tmp_path, new
+):
+    """Such a worker may come when the run has begun; of a new study nothing is left."""
 
     class Fussy:
         def __reduce__(self):
@@ -122,12 +125,17 @@ def test_a_worker_that_cannot_load_the_function_ends_the_run_and_gives_its_point
         def __call__(self, params):
             return 1.0
 
+    storage = f"sqlite:///{tmp_path / 's.db'}"
+    if not new:
+        optuna.create_study(study_name="augury", storage=storage)
     executor = executors.dask(client)
     executor.check = lambda function: None
     with pytest.raises(UnsupportedError, match="No module named 'only_there'"):
         augury.minimize(Fussy(), SPACE, 4, executor=executor, storage=tmp_path / "s.db")
-    study = optuna.load_study(study_name="augury", storage=f"sqlite:///{tmp_path / 's.db'}")
-    assert {trial.state.name for trial in study.trials} == {"FAIL", "WAITING"}
+    assert optuna.get_all_study_names(storage) == ([] if new else ["augury"])
+    if not new:
+        study = optuna.load_study(study_name="augury", storage=storage)
+        assert {trial.state.name for trial in study.trials} == {"FAIL", "WAITING"}
 
 
 def test_what_is_no_client_is_said():

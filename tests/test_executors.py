@@ -8,6 +8,7 @@ import sys
 import textwrap
 import threading
 import time
+import types
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 
 import optuna
@@ -144,6 +145,26 @@ def test_errors_in_workers_are_reasons():
 
     with pytest.warns(UserWarning, match="ValueError: no luck"):
         augury.minimize(fails, SPACE, 2, algorithm="sobol", seed=0, workers=2)
+
+
+@pytest.mark.parametrize("pool", [False, True])
+def test_a_function_that_workers_cannot_load_ends_the_run_and_leaves_no_study(tmp_path, pool):
+    module = types.ModuleType("only_here")
+    exec("def loss(params): return params['x']", module.__dict__)
+    sys.modules["only_here"] = module
+    settings = {"algorithm": "sobol", "storage": tmp_path / "s.db", "workers": 1 if pool else 2}
+    spawn = multiprocessing.get_context("spawn")
+    try:
+        with ProcessPoolExecutor(1, mp_context=spawn) as processes:
+            settings |= {"executor": processes} if pool else {}
+            with pytest.raises(UnsupportedError, match="a worker said ModuleNotFoundError: No module na"):
+                augury.minimize(module.loss, SPACE, 40, **settings)
+    finally:
+        del sys.modules["only_here"]
+    if pool:  # it was tried
+        assert not optuna.get_all_study_names(f"sqlite:///{tmp_path / 's.db'}")
+    else:
+        assert not (tmp_path / "s.db").exists()
 
 
 def test_a_broken_pool_ends_the_run_and_what_was_found_is_there():

@@ -17,6 +17,7 @@ from augury._errors import DataError, SpaceExhausted, UnsupportedError
 from augury.algorithm import Algorithm
 from augury.core.precision import Device
 from augury.executors.crew import Crew, Outcome
+from augury.executors.processes import MistakeError
 from augury.ledger import Ledger, Memory
 from augury.maximizers import Domain
 from augury.model import Duplicates
@@ -290,7 +291,7 @@ def _work(
 
 def _result(ledger: Ledger, reason: str) -> Result:
     trials = ledger.trials
-    complete = [t for t in trials if t.state is State.COMPLETE and t.value is not None]
+    complete = _complete(trials)
     failed = [t for t in trials if t.state is State.FAILED]
     if failed and not complete:
         warnings.warn(
@@ -302,6 +303,10 @@ def _result(ledger: Ledger, reason: str) -> Result:
     # of these trials: the optimizer may know pruned ones, and what others have told since
     best = min(complete, key=lambda t: (sign * float(t.value or 0.0), t.number), default=None)
     return Result(best, trials, optimizer, reason)
+
+
+def _complete(trials: Iterable[Trial]) -> list[Trial]:
+    return [t for t in trials if t.state is State.COMPLETE and t.value is not None]
 
 
 def _on_terminal() -> bool:
@@ -345,6 +350,9 @@ def _ask(ledger: Ledger, crew: Crew, batch: int | None) -> None:
 
 def _tell(ledger: Ledger, crew: Crew, trial: Trial, outcome: Outcome) -> Trial | None:
     """Record how an evaluation ended; None if its worker died and it is made again."""
+    mistake = outcome.error
+    if isinstance(mistake, MistakeError) and (mistake.always or not _complete(ledger.trials)):
+        raise mistake
     if outcome.lost and outcome.reason is not None:
         logger.warning("trial %d lost its worker: %s", trial.number, outcome.reason)
         return ledger.lose(trial, outcome.reason, crew.begin)
@@ -356,7 +364,8 @@ def _tell(ledger: Ledger, crew: Crew, trial: Trial, outcome: Outcome) -> Trial |
             return None if again else ledger.tell(trial, value)
         except DataError as error:  # what the function returned is no number
             outcome = Outcome(reason=str(error))
-    logger.warning("trial %d failed: %s", trial.number, outcome.reason, exc_info=outcome.error)
+    shown = None if getattr(outcome.error, "says_all", False) else outcome.error
+    logger.warning("trial %d failed: %s", trial.number, outcome.reason, exc_info=shown)
     assert outcome.reason is not None
     if ledger.retry(trial, outcome.reason, crew.begin):
         return None

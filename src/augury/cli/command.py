@@ -7,10 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from augury._errors import DataError
+from augury.executors.processes import MistakeError
 
 MODES = ("arguments", "stdin", "environment")
 PREFIX = "AUGURY_"  # of environment variables
+
+
+class NoNumberError(MistakeError):
+    """A program has printed no number."""
 
 
 @dataclass(frozen=True)
@@ -75,9 +79,9 @@ def value_of(printed: str) -> float:
     try:
         return float(last)  # also "nan", ".5" and "+1"
     except ValueError:
-        raise DataError(
+        raise NoNumberError(
             'a program must print its value last, a number or a JSON object with "value"; got '
-            f"{last[:80]!r}. Print the number on a line of its own."
+            f"{last[:80]!r}. Print the number on a line of its own, or nan where there is none."
         ) from None
 
 

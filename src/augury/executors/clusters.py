@@ -9,21 +9,9 @@ from concurrent.futures import Executor, Future
 from typing import Any
 
 from augury._errors import UnsupportedError
-from augury.executors.processes import packed
+from augury.executors.processes import not_there, packed
 
 LOST = ("KilledWorker", "WorkerCrashedError", "NodeDiedError", "CancelledError", "FutureCancelledError")
-
-
-class NotThereError(UnsupportedError):
-    """A worker cannot load the function, and no worker will."""
-
-    ends_run = True
-
-    def __init__(self, why: str) -> None:
-        super().__init__(
-            f"a function for a cluster must be one that its workers can load; a worker said {why}. "
-            "Install what it needs where the workers are, or define it in the script that you start."
-        )
 
 
 class Dask(Executor):
@@ -146,7 +134,7 @@ def _over_there(*, only_load: bool = False) -> Callable[[bytes], tuple[str | Non
 def _loaded(answer: tuple[str | None, Any]) -> Any:
     why, result = answer
     if why is not None:
-        raise NotThereError(why)
+        raise not_there(why)
     return result
 
 

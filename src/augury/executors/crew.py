@@ -65,7 +65,11 @@ class Crew:
         if (workers or 1) == 1 and timeout is None:
             return Crew(function)
         local = Workers(workers or 1, timeout=timeout)
-        local.check(function)  # one that cannot travel is said at once
+        try:
+            local.check(function)  # one that cannot travel is said at once
+        except BaseException:
+            local.stop()
+            raise
         return Elsewhere(function, local, workers or 1, own=True)
 
     @property
@@ -166,12 +170,9 @@ class Elsewhere(Crew):
         except (CancelledError, BrokenExecutor) as error:
             return trial, Outcome(reason=f"its worker is gone ({type(error).__name__})", lost=True)
         except Exception as error:
-            if getattr(error, "ends_run", False):
-                raise
-            lost = getattr(error, "lost", False)
             own = getattr(error, "says_all", False)
             reason = str(error) if own else f"{type(error).__name__}: {error}"
-            return trial, Outcome(reason=reason, lost=lost, error=None if own else error)
+            return trial, Outcome(reason=reason, lost=getattr(error, "lost", False), error=error)
 
     def stop(self) -> None:
         """End what is under way: at once in processes of our own, else what has not begun."""

@@ -41,6 +41,18 @@ class JobLostError(JobError):
     lost = True
 
 
+class MistakeError(JobError, UnsupportedError):
+    """What is wrong with a function at whatever point: a run that nothing has come of ends with it."""
+
+    always = False  # whether any run does
+
+
+class NotThereError(MistakeError):
+    """A worker cannot load the function, and no worker will."""
+
+    always = True
+
+
 class Workers(Executor):
     """Processes, each driven by a thread; one that dies fails its own job only.
 
@@ -63,12 +75,12 @@ class Workers(Executor):
         self._stopped = False
 
     def check(self, fn: Callable[..., Any]) -> None:
-        """Raise if `fn` cannot travel."""
-        packed(fn, (), {})
+        """Raise if `fn` cannot travel, or a process cannot load it; that process will be used."""
+        self._call(packed(callable, (fn,), {}), None)
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> "Future[Any]":
         """Call `fn` in a process; an error is raised by the future as a JobError with its text."""
-        return self._threads.submit(self._call, packed(fn, args, kwargs))
+        return self._threads.submit(self._call, packed(fn, args, kwargs), self._timeout)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """End the processes after their last jobs."""
@@ -89,12 +101,12 @@ class Workers(Executor):
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.stop() if kind is not None else self.shutdown()
 
-    def _call(self, job: bytes) -> Any:
+    def _call(self, job: bytes, timeout: float | None) -> Any:
         worker = self._take()
         try:
             worker.pipe.send_bytes(job)
-            if not worker.pipe.poll(self._timeout):
-                raise JobTimeoutError(f"it took longer than {self._timeout:g} seconds")
+            if not worker.pipe.poll(timeout):
+                raise JobTimeoutError(f"it took longer than {timeout:g} seconds")
             error, answer = pickle.loads(worker.pipe.recv_bytes())
         except (EOFError, OSError):
             self._end(worker)
@@ -111,7 +123,7 @@ class Workers(Executor):
             with self._lock:
                 self._idle.append(worker)
         if error is not None:
-            raise JobError(error)
+            raise error(answer)
         return answer
 
     def _take(self) -> "_Worker":
@@ -180,12 +192,23 @@ def packed(fn: Callable[..., Any], args: Any, kwargs: Any) -> bytes:
 
 def unpacked(job: bytes, *more: Any) -> Any:
     """What a packed call comes to, with more arguments."""
-    fn, args, kwargs = pickle.loads(job)
+    try:
+        fn, args, kwargs = pickle.loads(job)
+    except Exception as error:
+        raise not_there(f"{type(error).__name__}: {error}") from error
     return fn(*args, *more, **kwargs)
 
 
+def not_there(why: str) -> NotThereError:
+    """The error of a worker that cannot load a function."""
+    return NotThereError(
+        f"a function for workers must be one that they can load; a worker said {why.rstrip('.')}. "
+        "Install what it needs where the workers are, or define it in the script that you start."
+    )
+
+
 def serve() -> None:
-    """Answer calls by (error or None, result) until the parent closes the pipe or ends."""
+    """Answer calls by (None, result) or (an error's class, its text), until the parent ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     pipe: Connection[Any, Any] = Connection(int(sys.argv[1]))
     sys.argv = sys.argv[2:]  # the caller's
@@ -201,8 +224,10 @@ def serve() -> None:
 def _answer(job: bytes) -> bytes:
     try:
         return bytes(cloudpickle.dumps((None, unpacked(job))))
+    except MistakeError as error:
+        return pickle.dumps((type(error), str(error)))
     except Exception as error:
-        return pickle.dumps((f"{type(error).__name__}: {error}", None))
+        return pickle.dumps((JobError, f"{type(error).__name__}: {error}"))
 
 
 def _end_with_parent() -> None:

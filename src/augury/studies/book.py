@@ -1,11 +1,10 @@
 """A run whose trials are kept in a study, together with other processes or after another one."""
 
-import contextlib
 import json
 import logging
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
@@ -16,15 +15,15 @@ from optuna.storages import BaseStorage
 from optuna.trial import FrozenTrial, TrialState
 from sqlalchemy.exc import SQLAlchemyError
 
-from augury._errors import DataError, StorageError
+from augury._errors import AuguryError, StorageError
 from augury.algorithm import Algorithm
 from augury.ledger import MOST_RETRIES
 from augury.maximizers import Domain
 from augury.maximizers.sets import exhausted
 from augury.optimizer import Direction
-from augury.state import describe_space
 from augury.studies import leases, notes
 from augury.studies.mirror import GONE, LOST, Mirror, is_lost, is_replaced
+from augury.studies.opening import open_study
 from augury.studies.sampler import AugurySampler
 from augury.studies.spaces import distributions_of
 from augury.studies.storages import Storage, close_storage, explained, open_storage
@@ -32,7 +31,6 @@ from augury.trial import State, Trial
 
 logger = logging.getLogger("augury")
 
-ABOUT = "augury:study"  # attribute of a study: its space and its seed
 REASON = "augury:reason"  # attribute of a trial: why it failed
 INTERRUPTED = "its run was interrupted"
 RETRY = "augury:retry"  # attribute of a trial that repeats another one: see `Repeats`
@@ -97,21 +95,7 @@ class Book:
         sampler = AugurySampler(algorithm, seed, space=space, budget=budget, **settings)
         opened = open_storage(storage)
         with explained(self._url):
-            known = _known(opened, name, space, self._distributions, direction)
-            if seed is None and known is not None:
-                sampler.seed = int(known["seed"])
-            with _quietly():
-                self._study = optuna.create_study(
-                    storage=opened,
-                    study_name=name,
-                    direction=direction,
-                    sampler=sampler,
-                    load_if_exists=True,
-                )
-            if known is None:
-                about = {"version": 1, "space": describe_space(space), "seed": sampler.seed}
-                for key, piece in notes.pieces(ABOUT, json.dumps(about)):
-                    opened.set_study_system_attr(self._study._study_id, key, piece)
+            self._study, self._new = open_study(opened, name, space, direction, sampler, seed)
         self._sampler, self._storage = sampler, self._study._storage
         self._holder = leases.Holder(self._storage, lease)
         self._watcher = leases.Watcher(lease)
@@ -123,10 +107,19 @@ class Book:
 
     def __exit__(self, *raised: object) -> None:
         try:
+            mistake = isinstance(raised[1], AuguryError) and not isinstance(raised[1], StorageError)
+            if mistake and self._new and self._is_worthless():
+                self._storage.delete_study(self._study._study_id)
+                return
             for number in list(self._held):  # an interrupt left them
                 self._give_up(number, INTERRUPTED)
         finally:
             self._holder.__exit__(*raised)
+
+    def _is_worthless(self) -> bool:
+        """Whether nothing is complete, and no other process has begun anything."""
+        mine = [leases.is_of_this_process(one.system_attrs.get(leases.LEASE)) for one in self._all()]
+        return all(mine) and not any(one.state is TrialState.COMPLETE for one in self._all())
 
     def close(self) -> None:
         """Let go of the connections, if they are ours."""
@@ -358,17 +351,6 @@ def own(frozen: FrozenTrial) -> Trial:
     return trial
 
 
-@contextlib.contextmanager
-def _quietly() -> Iterator[None]:
-    """Without what Optuna logs of its own affairs."""
-    before = optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(max(before, optuna.logging.WARNING))
-    try:
-        yield
-    finally:
-        optuna.logging.set_verbosity(before)
-
-
 def _counts(trial: FrozenTrial) -> bool:
     """Whether a trial counts towards the budget."""
     return trial.state.is_finished() and not is_replaced(trial)
@@ -377,34 +359,3 @@ def _counts(trial: FrozenTrial) -> bool:
 def _taken(trial: FrozenTrial) -> bool:
     """Whether it counts, or will."""
     return trial.state is TrialState.RUNNING or _counts(trial)
-
-
-def _known(
-    storage: BaseStorage,
-    name: str,
-    space: Domain,
-    distributions: Mapping[str, Any],
-    direction: Direction,
-) -> Mapping[str, Any] | None:
-    """What a study of that name says about itself; None of a new one. An error if it is another one's."""
-    try:
-        identity = storage.get_study_id_from_name(name)
-    except KeyError:
-        return None
-    directions = [one.name.lower() for one in storage.get_study_directions(identity)]
-    if directions != [direction]:
-        raise _another(name, f"one to {direction}", f"one to {' and '.join(directions)}")
-    text = notes.joined(ABOUT, storage.get_study_system_attrs(identity))
-    if text is None:
-        for trial in storage.get_all_trials(identity, deepcopy=False):
-            if any(distributions.get(n) != one for n, one in trial.distributions.items()):
-                raise _another(name, "one of this space", f"trial {trial.number} of another")
-        return None
-    about = json.loads(text)
-    if about["space"] != json.loads(json.dumps(describe_space(space))):
-        raise _another(name, "one of this space", "one of another")
-    return dict(about)
-
-
-def _another(name: str, wanted: str, got: str) -> DataError:
-    return DataError(f"the study {name!r} must be {wanted}; got {got}. Give this run another name.")

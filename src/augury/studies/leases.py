@@ -103,6 +103,11 @@ class Watcher:
         return None
 
 
+def is_of_this_process(lease: object) -> bool:
+    """Whether this process holds a lease."""
+    return str(lease).startswith(json.dumps([host(), os.getpid(), started(os.getpid())])[:-1])
+
+
 def is_dead(lease: object) -> bool:
     """Whether the process that a lease names is known to be dead: on this host, and not there."""
     try:
