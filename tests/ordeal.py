@@ -21,8 +21,8 @@ import optuna
 from optuna.trial import FrozenTrial, TrialState
 
 import augury
-from augury.studies.book import RETRY, Repeats
 from augury.studies.mirror import GONE, LOST, is_replaced
+from augury.studies.repeats import RETRY, Repeats
 from augury.studies.storages import close_storage, open_storage
 
 SPACE = augury.Space(x=augury.Float(0.0, 1.0), y=augury.Float(0.0, 1.0))

@@ -12,14 +12,15 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import optuna
 import pytest
-from optuna.exceptions import UpdateFinishedTrialError
+from optuna.exceptions import StorageInternalError, UpdateFinishedTrialError
 from optuna.trial import TrialState
 
 import augury
 from augury import Choice, DataError, Float, Int, Pool, Space, StorageError
 from augury.studies import leases
-from augury.studies.book import RETRY, Book
+from augury.studies.book import REASON, SPENT, Book
 from augury.studies.mirror import GONE, LOST
+from augury.studies.repeats import AGAIN, RETRY
 from augury.studies.spaces import distributions_of
 from augury.studies.storages import hidden, open_storage, without_password
 from augury.trial import State
@@ -254,8 +255,8 @@ def test_a_lease_of_a_dead_process_has_expired_at_once_and_a_silent_one_later():
     elsewhere = json.dumps(["another host", child.pid, "0", 0])
     assert seen(elsewhere, 22.0) is None
     assert "no sign" in seen(elsewhere, 33.0)
-    assert seen(None, 34.0) is None  # killed before it had one
-    assert "no sign" in seen(None, 45.0)
+    assert seen(None, 34.0) is None
+    assert seen(None, 99.0) is None  # no run has begun it
     child.communicate()
     assert seen(lease, 46.0) == "its process died"
     for broken in ("", "x", "[1]", 7):
@@ -267,11 +268,12 @@ def test_a_lease_is_raised_while_its_trial_runs(tmp_path):
     study = optuna.create_study(storage=storage)
     trial = study.ask()
     with leases.Holder(storage, seconds=0.2) as holder:
-        holder.take(trial._trial_id)
+        holder.keep(trial._trial_id)
         counts = set()
         until = time.monotonic() + 20.0
         while len(counts) < 3 and time.monotonic() < until:
-            counts.add(json.loads(study.trials[0].system_attrs[leases.LEASE])[3])
+            lease = study.trials[0].system_attrs.get(leases.LEASE)
+            counts |= set() if lease is None else {json.loads(lease)[3]}
         study.tell(trial, 1.0)  # a finished trial cannot be changed, and that is no error
         time.sleep(0.2)
         holder.leave(trial._trial_id)
@@ -350,7 +352,7 @@ def test_a_late_result_replaces_a_retry_that_runs(tmp_path, caplog):
     slow.tell(trial, 0.5)
     with caplog.at_level(logging.WARNING, "augury"):
         quick.tell(retry, 0.75)
-    assert "came to [0.75]" in caplog.text
+    assert "came to [0.75], but the value of trial 0 came late" in caplog.text
     assert [t.state.name for t in slow._study.trials] == ["FAIL", "FAIL", "COMPLETE"]
     assert slow.done == quick.done == 1
 
@@ -364,6 +366,108 @@ def test_a_result_that_comes_after_its_retry_is_dropped(tmp_path, caplog):
     assert "came too late and is dropped" in caplog.text
     assert [t.state.name for t in slow._study.trials] == ["FAIL", "COMPLETE"]
     assert slow.done == 1
+
+
+def test_a_value_of_a_trial_that_failed_for_good_is_logged(tmp_path, caplog):
+    with book(tmp_path) as slow:
+        (trial,) = slow.ask(1)
+        slow._storage.set_trial_system_attr(slow._held[0], REASON, "its process died too often")
+        slow._storage.set_trial_state_values(slow._held[0], TrialState.FAIL)
+        with caplog.at_level(logging.WARNING, "augury"):
+            assert slow.tell(trial, 0.5).state is State.FAILED
+        assert "the value 0.5 of trial 0 came too late and is dropped" in caplog.text
+        assert slow.done == 1
+
+
+def test_trials_of_optunas_own_processes_are_left_alone(tmp_path):
+    """They have no lease, and no run waits for them or takes them back."""
+    storage = open_storage(tmp_path / "s.db")
+    study = optuna.create_study(storage=storage, study_name="s")
+    study.enqueue_trial({"x": 0.25})
+    theirs = [study.ask(distributions_of(LINE)) for _ in range(2)]
+    with book(tmp_path, budget=2, lease=1e-9) as one:
+        for _ in range(2):
+            (trial,) = one.ask(1)
+            one.tell(trial, 1.0)
+        assert one.ask(1) == []
+        assert one.done == 2
+    assert [trial.state.name for trial in study.trials] == ["RUNNING"] * 2 + ["COMPLETE"] * 2
+    study.tell(theirs[0], 0.5)
+    assert study.best_value == 0.5
+
+
+def test_a_trial_that_waits_has_a_lease_before_it_runs(tmp_path):
+    """A process that is killed in between leaves none that nobody takes back."""
+    with book(tmp_path) as one, book(tmp_path) as two:
+        one._study.enqueue_trial({"x": 0.25})
+        waiting = one._study.trials[0]
+
+        def killed(identity, state, values=None):
+            raise SystemExit
+
+        whole, one._storage.set_trial_state_values = one._storage.set_trial_state_values, killed
+        with pytest.raises(SystemExit):
+            one.ask(1)
+        one._storage.set_trial_state_values = whole
+        assert leases.LEASE in one._study.trials[0].system_attrs
+        whole(waiting._trial_id, TrialState.RUNNING)
+        one._storage.set_trial_system_attr(waiting._trial_id, leases.LEASE, dead_lease())
+        (again,) = two.ask(1)
+        assert again.params == {"x": 0.25}
+
+
+@pytest.mark.parametrize("mark", [{LOST: "its process died"}, {REASON: "no", GONE: AGAIN}])
+def test_what_a_process_gave_up_before_it_ended_is_repeated_once(tmp_path, mark):
+    """The process was killed, or the storage went away, between the end of a trial and its repetition."""
+    with book(tmp_path) as one, book(tmp_path) as two, book(tmp_path) as three:
+        (trial,) = one.ask(1)
+        identity = one._held.pop(trial.number)
+        for key, text in mark.items():
+            one._storage.set_trial_system_attr(identity, key, text)
+        one._storage.set_trial_state_values(identity, TrialState.FAIL)
+        asked = [owner.ask(1)[0] for owner in (two, three, two, three)]
+        assert [one.params == trial.params for one in asked] == [False, False, True, False]
+        lost = LOST in mark
+        repeats = [t.system_attrs[RETRY] for t in one._study.trials if RETRY in t.system_attrs]
+        assert repeats == [json.dumps([0, int(lost), int(not lost)])]
+
+
+def test_a_repetition_that_was_enqueued_twice_is_evaluated_once(tmp_path):
+    with book(tmp_path, budget=1) as one:
+        (trial,) = one.ask(1)
+        one._give_up(trial.number, "its worker died")
+        waiting = one._study.trials[1]
+        attributes = dict(waiting.system_attrs)
+        for _ in range(2):
+            one._study.add_trial(optuna.create_trial(state=TrialState.WAITING, system_attrs=attributes))
+        (again,) = one.ask(1)
+        assert again.number == 1
+        one.tell(again, 1.0)
+    assert [t.state.name for t in one._study.trials] == ["FAIL", "COMPLETE", "FAIL", "FAIL"]
+    assert [t.system_attrs.get(GONE) for t in one._study.trials[2:]] == [SPENT] * 2
+
+
+@pytest.mark.parametrize("which", ["repetition", "late value"])
+def test_what_the_storage_did_not_confirm_is_not_written_twice(tmp_path, which):
+    """The storage goes away when it has added a trial, before it answers."""
+    slow, quick, trial = late(tmp_path)
+    added = []
+
+    def add_and_fail(new):
+        type(slow._study).add_trial(slow._study, new)
+        added.append(new)
+        raise StorageInternalError("gone")
+
+    slow._study.add_trial = add_and_fail
+    if which == "late value":
+        slow.tell(trial, 0.5)
+        assert [t.state.name for t in quick._study.trials] == ["FAIL", "FAIL", "COMPLETE"]
+    else:
+        (retry,) = slow.ask(1)
+        slow._give_up(retry.number, "its worker died")
+        assert [t.state.name for t in quick._study.trials] == ["FAIL", "FAIL", "WAITING"]
+    assert len(added) == 1
+    assert slow.done == (which == "late value")
 
 
 @pytest.mark.parametrize("begins", [True, False], ids=["begin", "end"])

@@ -1,11 +1,12 @@
 """A run whose trials are kept in a study, together with other processes or after another one."""
 
-import json
+import contextlib
 import logging
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -24,6 +25,16 @@ from augury.optimizer import Direction
 from augury.studies import leases, notes
 from augury.studies.mirror import GONE, LOST, Mirror, is_lost, is_replaced
 from augury.studies.opening import open_study
+from augury.studies.repeats import (
+    AGAIN,
+    INTERRUPTED,
+    RETRY,
+    Repeats,
+    is_superfluous,
+    repeating,
+    repetition,
+    unrepeated,
+)
 from augury.studies.sampler import AugurySampler
 from augury.studies.spaces import distributions_of
 from augury.studies.storages import Storage, close_storage, explained, open_storage
@@ -32,31 +43,9 @@ from augury.trial import State, Trial
 logger = logging.getLogger("augury")
 
 REASON = "augury:reason"  # attribute of a trial: why it failed
-INTERRUPTED = "its run was interrupted"
-RETRY = "augury:retry"  # attribute of a trial that repeats another one: see `Repeats`
+SPENT = "the budget was spent"
 PATIENCE = 60.0  # seconds that a database may be away
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Repeats:
-    """Which trial another one repeats, and how often it was lost or failed before."""
-
-    number: int | None = None
-    lost: int = 0
-    failed: int = 0
-
-    @staticmethod
-    def of(trial: FrozenTrial) -> "Repeats":
-        """What a trial says."""
-        try:
-            return Repeats(*map(int, json.loads(trial.system_attrs[RETRY])))
-        except (KeyError, TypeError, ValueError):
-            return Repeats()
-
-    def text(self) -> str:
-        """As an attribute."""
-        return json.dumps([self.number, self.lost, self.failed])
 
 
 class Book:
@@ -100,6 +89,7 @@ class Book:
         self._holder = leases.Holder(self._storage, lease)
         self._watcher = leases.Watcher(lease)
         self._held: dict[int, int] = {}  # of the trials that this process evaluates: number, identity
+        self._unrepeated: Counter[int] = Counter()  # by number, how often a trial was seen to be so
 
     def __enter__(self) -> "Book":
         self._holder.__enter__()
@@ -113,6 +103,10 @@ class Book:
                 return
             for number in list(self._held):  # an interrupt left them
                 self._give_up(number, INTERRUPTED)
+            if self.done >= self.budget:
+                for trial in self._all():
+                    if trial.state is TrialState.WAITING and RETRY in trial.system_attrs:
+                        self._patiently(partial(self._withdraw, trial, SPENT))
         finally:
             self._holder.__exit__(*raised)
 
@@ -154,6 +148,8 @@ class Book:
         self._take_back(trials)
         asked: list[Trial] = []
         wanted = min(wanted, self._free(trials))
+        if wanted > 0:
+            self._repeat_all(trials)
         self._sampler.together(max(1, wanted))
         while len(asked) < wanted:
             trial = self._ask()
@@ -167,7 +163,8 @@ class Book:
         free = self.budget - sum(map(_taken, trials))
         if math.isinf(self.space.size):
             return free
-        left, running = self.optimizer.left, sum(one.state is TrialState.RUNNING for one in trials)
+        left = self.optimizer.left
+        running = sum(_taken(one) and not one.state.is_finished() for one in trials)
         if left <= 0 and not running:
             raise exhausted(self.space)
         return int(min(free, max(0, left - running)))
@@ -179,8 +176,7 @@ class Book:
         number = trial.number
         self._held[number] = identity
         if number >= self.budget <= sum(_taken(one) for one in self._all() if one.number < number):
-            withdrawn = {GONE: "the budget was spent"}
-            self._patiently(lambda: self._end(number, TrialState.FAIL, withdrawn))
+            self._patiently(lambda: self._end(number, TrialState.FAIL, {GONE: SPENT}))
             return None
         for name, distribution in self._distributions.items():
             self._patiently(partial(trial._suggest, name, distribution))
@@ -189,15 +185,30 @@ class Book:
     def _begin(self) -> int:
         """The identity of a trial that waited, or of a new one; it has a lease from the start."""
         self._study._thread_local.cached_all_trials = None  # what Optuna's `ask` does, too
-        waiting = self._study._pop_waiting_trial_id()
-        if waiting is not None:
-            self._holder.take(waiting)
-            return int(waiting)
+        trials = self._study.get_trials(deepcopy=False)
+        for trial in trials:
+            if trial.state is TrialState.WAITING and self._claim(trial, trials):
+                return int(trial._trial_id)
         mine = {leases.LEASE: self._holder.lease()}
         new = optuna.create_trial(state=TrialState.RUNNING, system_attrs=mine)
         identity = int(self._storage.create_new_trial(self._study._study_id, template_trial=new))
         self._holder.keep(identity)
         return identity
+
+    def _claim(self, trial: FrozenTrial, trials: Sequence[FrozenTrial]) -> bool:
+        """Whether a trial that waited is this process's now."""
+        identity = trial._trial_id
+        if is_superfluous(trial, trials):
+            self._withdraw(trial, "another trial is in its place")
+            return False
+        try:
+            self._holder.write(identity)  # at first: of a trial without a lease no run is the owner
+            if not self._storage.set_trial_state_values(identity, TrialState.RUNNING):
+                return False
+        except UpdateFinishedTrialError:
+            return False
+        self._holder.keep(identity)
+        return True
 
     # ------------------------------------------------------------------ telling
 
@@ -223,7 +234,7 @@ class Book:
         identity = self._held[number]
         frozen = self._storage.get_trial(identity)
         if GONE in frozen.system_attrs and not frozen.state.is_finished():
-            logger.warning("trial %d came to %s after %s", number, values, frozen.system_attrs[GONE])
+            logger.warning("trial %d came to %s, but %s", number, values, frozen.system_attrs[GONE])
             state, values = TrialState.FAIL, None
         try:
             for key, text in attributes.items():
@@ -238,29 +249,33 @@ class Book:
     def _late(self, number: int, state: TrialState, values: Sequence[float] | None) -> None:
         """A result that comes after its trial was taken back becomes a trial of its own."""
         trials = self._study.get_trials(deepcopy=False)
-        if state is not TrialState.COMPLETE or values is None or not is_lost(trials[number]):
+        trial, others = trials[number], repeating(trials, number)
+        if state is not TrialState.COMPLETE or values is None or trial.state is TrialState.COMPLETE:
             return  # nothing is lost: a failure, or a value that had been recorded
-        repeated = next((one for one in trials if Repeats.of(one).number == number), None)
-        if repeated is not None and repeated.state is TrialState.COMPLETE:
+        complete = [one for one in others if one.state is TrialState.COMPLETE]
+        if not is_lost(trial) or any(leases.LEASE in one.system_attrs for one in complete):
             logger.warning("the value %s of trial %d came too late and is dropped", values[0], number)
             return
-        if repeated is not None and not repeated.state.is_finished():
-            why = f"the value of trial {number} came late, but it came"
-            try:  # a waiting one ends here; of one that runs, its process sees it at its end
-                self._storage.set_trial_system_attr(repeated._trial_id, GONE, why)
-                if repeated.state is TrialState.WAITING:
-                    self._storage.set_trial_state_values(repeated._trial_id, TrialState.FAIL)
-            except UpdateFinishedTrialError:
-                pass
-        late = trials[number]
-        self._study.add_trial(
-            optuna.create_trial(
-                params=late.params,
-                distributions=late.distributions,
-                value=values[0],
-                system_attrs={RETRY: replace(Repeats.of(late), number=number).text()},
+        if not complete:  # else it was recorded before the storage went away
+            again = {RETRY: replace(Repeats.of(trial), number=number).text()}
+            self._study.add_trial(
+                optuna.create_trial(
+                    params=trial.params,
+                    distributions=trial.distributions,
+                    value=values[0],
+                    system_attrs=again,
+                )
             )
-        )
+        for one in others:
+            if not one.state.is_finished():
+                self._withdraw(one, f"the value of trial {number} came late, but it came")
+
+    def _withdraw(self, trial: FrozenTrial, why: str) -> None:
+        """End a trial that waits; of one that runs, its process sees it at its end."""
+        with contextlib.suppress(UpdateFinishedTrialError):
+            self._storage.set_trial_system_attr(trial._trial_id, GONE, why)
+            if trial.state is TrialState.WAITING:
+                self._storage.set_trial_state_values(trial._trial_id, TrialState.FAIL)
 
     # ------------------------------------------------------------------ taking back
 
@@ -285,41 +300,48 @@ class Book:
         return own(frozen) if _counts(frozen) else None
 
     def _lose(self, trial: FrozenTrial, why: str) -> None:
-        """Take a trial back; of several processes that try, one enqueues it again.
+        """Take a trial back; of several processes that try, one succeeds.
 
         A point that was lost too often has failed: it may be the function that ends its process.
         """
-        repeats = Repeats.of(trial)
-        lost = repeats.lost + (why != INTERRUPTED)  # which says nothing about the point
-        for_good = lost > MOST_RETRIES
+        again = Repeats.of(trial).after_loss(trial.number, why)
+        mark = REASON if again.lost > MOST_RETRIES else LOST
         try:
-            self._storage.set_trial_system_attr(trial._trial_id, REASON if for_good else LOST, why)
+            self._storage.set_trial_system_attr(trial._trial_id, mark, why)
             self._storage.set_trial_state_values(trial._trial_id, TrialState.FAIL)
         except UpdateFinishedTrialError:
             return
         logger.warning("trial %d was taken back: %s", trial.number, why)
-        if not for_good and GONE not in trial.system_attrs:
-            self._enqueue(trial, replace(repeats, number=trial.number, lost=lost))
+        self._repeat(trial._trial_id)
 
-    def _enqueue(self, trial: FrozenTrial, repeats: Repeats) -> None:
-        """Let a trial be evaluated again, if its point is known."""
-        point = self._sampler.mirror(self._study).values(trial)
-        if point is not None:
-            attributes = {"fixed_params": point, RETRY: repeats.text()}
+    def _repeat(self, identity: int) -> None:
+        """Let a trial be evaluated again, if it must be, is not already, and its point is known."""
+        trial = self._storage.get_trial(identity)
+        again = repetition(trial)
+        if again is None or repeating(self._study.get_trials(deepcopy=False), trial.number):
+            return
+        point = self._sampler.mirror(self._study).values(trial) or trial.system_attrs.get("fixed_params")
+        if point:  # of some only what was enqueued
+            attributes = {"fixed_params": point, RETRY: again.text()}
             waiting = optuna.create_trial(state=TrialState.WAITING, system_attrs=attributes)
             self._study.add_trial(waiting)
+
+    def _repeat_all(self, trials: Sequence[FrozenTrial]) -> None:
+        """Let those be evaluated again whose process ended just when it had given them up."""
+        for trial in unrepeated(trials):
+            self._unrepeated[trial.number] += 1
+            if self._unrepeated[trial.number] == 2:  # that process has had its time
+                self._patiently(partial(self._repeat, trial._trial_id))
 
     def retry(self, trial: Trial, reason: str, begin: Callable[[Trial], None]) -> bool:
         """Let another trial repeat one that failed, if that has not happened too often."""
         identity = self._held[trial.number]
         frozen = self._patiently(lambda: self._storage.get_trial(identity))
-        repeats = Repeats.of(frozen)
-        if repeats.failed >= self._retries or frozen.state.is_finished():
+        if Repeats.of(frozen).failed >= self._retries or frozen.state.is_finished():
             return False
-        marks = {REASON: reason[: notes.LONGEST], GONE: "it is tried again"}
+        marks = {REASON: reason[: notes.LONGEST], GONE: AGAIN}
         self._patiently(lambda: self._end(trial.number, TrialState.FAIL, marks))
-        again = replace(repeats, number=trial.number, failed=repeats.failed + 1)
-        self._patiently(lambda: self._enqueue(frozen, again))
+        self._patiently(lambda: self._repeat(identity))
         return True
 
     def _patiently(self, call: Callable[[], T]) -> T:
@@ -357,5 +379,5 @@ def _counts(trial: FrozenTrial) -> bool:
 
 
 def _taken(trial: FrozenTrial) -> bool:
-    """Whether it counts, or will."""
-    return trial.state is TrialState.RUNNING or _counts(trial)
+    """Whether it counts, or will when its run has evaluated it; of Optuna's own nobody knows."""
+    return (trial.state is TrialState.RUNNING and leases.LEASE in trial.system_attrs) or _counts(trial)

@@ -43,13 +43,8 @@ class Holder:
         self._ended.set()
         self._thread.join()
 
-    def take(self, trial_id: int) -> None:
-        """Hold the lease of a trial."""
-        self._write(trial_id)
-        self.keep(trial_id)
-
     def keep(self, trial_id: int) -> None:
-        """Hold the lease of a trial that was made with it."""
+        """Hold the lease of a trial that has it."""
         with self._lock:
             self._held.add(trial_id)
 
@@ -69,11 +64,12 @@ class Holder:
                 held = tuple(self._held)
             for trial_id in held:
                 try:
-                    self._write(trial_id)
+                    self.write(trial_id)
                 except Exception:  # it ended meanwhile, or the database is away: the next time
                     continue
 
-    def _write(self, trial_id: int) -> None:
+    def write(self, trial_id: int) -> None:
+        """Let a trial have the lease."""
         self._storage.set_trial_system_attr(trial_id, LEASE, self.lease())
 
 
@@ -90,8 +86,13 @@ class Watcher:
         self._seen: dict[int, tuple[object, float]] = {}  # by trial: the lease, and since when
 
     def expired(self, trial: FrozenTrial) -> str | None:
-        """Why a running trial's lease is no longer held; None while it may be."""
+        """Why a running trial's lease is no longer held; None while it may be, or of a trial without one.
+
+        No run has begun that one, but Optuna, whose processes give no sign.
+        """
         lease, now = trial.system_attrs.get(LEASE), self._clock()
+        if lease is None:
+            return None
         before, since = self._seen.get(trial._trial_id, (None, now))
         if trial._trial_id not in self._seen or before != lease:
             self._seen[trial._trial_id] = lease, now

@@ -1,0 +1,68 @@
+"""Trials that are evaluated again: what repeats which, and how often that has happened."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from optuna.trial import FrozenTrial, TrialState
+
+from augury.studies.mirror import GONE, LOST
+
+RETRY = "augury:retry"  # attribute of a trial that repeats another one: see `Repeats`
+INTERRUPTED = "its run was interrupted"  # why a trial was taken back; it says nothing about the point
+AGAIN = "it is tried again"  # why a trial that failed does not count
+
+
+@dataclass(frozen=True)
+class Repeats:
+    """Which trial another one repeats, and how often it was lost or failed before."""
+
+    number: int | None = None
+    lost: int = 0
+    failed: int = 0
+
+    @staticmethod
+    def of(trial: FrozenTrial) -> "Repeats":
+        """What a trial says."""
+        try:
+            return Repeats(*map(int, json.loads(trial.system_attrs[RETRY])))
+        except (KeyError, TypeError, ValueError):
+            return Repeats()
+
+    def text(self) -> str:
+        """As an attribute."""
+        return json.dumps([self.number, self.lost, self.failed])
+
+    def after_loss(self, number: int, why: str) -> "Repeats":
+        """What repeats trial `number`, which says this, after it was taken back."""
+        return replace(self, number=number, lost=self.lost + (why != INTERRUPTED))
+
+
+def repetition(trial: FrozenTrial) -> Repeats | None:
+    """What must repeat a trial that has ended; None of most."""
+    if trial.state is not TrialState.FAIL:
+        return None
+    before, gone = Repeats.of(trial), trial.system_attrs.get(GONE)
+    if gone == AGAIN:
+        return replace(before, number=trial.number, failed=before.failed + 1)
+    if gone is None and LOST in trial.system_attrs:
+        return before.after_loss(trial.number, trial.system_attrs[LOST])
+    return None
+
+
+def repeating(trials: Sequence[FrozenTrial], number: int) -> list[FrozenTrial]:
+    """The trials that repeat one: more than one, if processes have seen at once that it was lost."""
+    return [one for one in trials if RETRY in one.system_attrs and Repeats.of(one).number == number]
+
+
+def unrepeated(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
+    """Those that nothing repeats, though something must: a process ended when it had taken them back."""
+    done = {Repeats.of(one).number for one in trials if RETRY in one.system_attrs}
+    return [one for one in trials if one.number not in done and repetition(one) is not None]
+
+
+def is_superfluous(trial: FrozenTrial, trials: Sequence[FrozenTrial]) -> bool:
+    """Whether an earlier trial repeats the same one, or its value has come after all."""
+    number = Repeats.of(trial).number
+    others = [] if number is None else repeating(trials, number)
+    return any(one.number < trial.number or one.state is TrialState.COMPLETE for one in others)
