@@ -13,6 +13,7 @@ import pytest
 
 import augury
 from augury import Float, Int, Space, UnsupportedError, executors
+from augury.studies.mirror import LOST
 from augury.trial import State
 from test_docs import DOCS, blocks, run
 
@@ -91,8 +92,12 @@ def test_errors_are_reasons_and_dead_workers_are_replaced(executor, tmp_path):
         time.sleep(0.05)
         return float(params["n"])
 
-    result = augury.minimize(moody, SPACE, 8, algorithm="sobol", seed=0, executor=executor)
+    settings = {"algorithm": "sobol", "seed": 0, "storage": tmp_path / "s.db"}
+    result = augury.minimize(moody, SPACE, 8, executor=executor, **settings)
     assert Path(died).exists()
+    study = optuna.load_study(study_name="augury", storage=f"sqlite:///{tmp_path / 's.db'}")
+    (lost,) = [trial for trial in study.trials if LOST in trial.system_attrs]  # on record
+    assert lost.params["n"] in (5, 6)
     counts = Counter(trial.reason for trial in result.trials)
     assert set(counts) == {None, "ValueError: too many"}
     assert all((trial.state is State.FAILED) == (trial.params["n"] > 6) for trial in result.trials)

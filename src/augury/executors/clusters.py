@@ -4,6 +4,7 @@ Their workers need what the function needs, and nothing of Augury.
 """
 
 import contextlib
+import uuid
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from typing import Any
@@ -12,13 +13,15 @@ from augury._errors import UnsupportedError
 from augury.executors.processes import not_there, packed
 
 LOST = ("KilledWorker", "WorkerCrashedError", "NodeDiedError", "CancelledError", "FutureCancelledError")
+Answer = tuple[str, Any]  # "result" and that, "missing" and why the function cannot be loaded, or "lost"
 
 
 class Dask(Executor):
     """Evaluates on the workers of a Dask client.
 
     Functions are submitted as impure: else the replicates of a noisy function would be answered from
-    Dask's cache.
+    Dask's cache. What was lost with a worker, also a result, Dask begins again by itself; here it ends at
+    once then, as lost, so that the run records it and decides.
 
     Args:
         client: a `distributed.Client`.
@@ -31,7 +34,7 @@ class Dask(Executor):
                 "dask(distributed.Client(address))."
             )
         self._client = client
-        self._inner = client.get_executor(pure=False)
+        self._running: set[Any] = set()
 
     @property
     def _max_workers(self) -> int:
@@ -41,16 +44,27 @@ class Dask(Executor):
         """Raise if the first worker cannot load `fn`; there may be none yet."""
         job = packed(fn, (), {})
         for worker in list(self._client.nthreads())[:1]:
-            _loaded(self._client.run(_over_there(only_load=True), job, workers=[worker])[worker])
+            _result(self._client.run(_over_there(only_load=True), job, workers=[worker])[worker])
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> "Future[Any]":
         """Call `fn` on a worker."""
-        return _unwrapped(self._inner.submit(_over_there(), packed(fn, args, kwargs)))
+        name = f"augury-{uuid.uuid4().hex}"
+        inner = self._client.submit(_once(_over_there(), name), packed(fn, args, kwargs), pure=False)
+        self._running.add(inner)
+        return _unwrapped(inner, lambda: self._leave(inner, name))
+
+    def _leave(self, inner: Any, name: str) -> None:
+        """Let go of a result: Dask would compute it again if the worker died that holds it."""
+        import distributed
+
+        event: Any = distributed.Event
+        self._running.discard(inner)
+        inner.release()
+        event(name, self._client).clear()
 
     def stop(self) -> None:
         """Cancel what has not begun; Dask does not end what has."""
-        self._inner.shutdown(wait=False)
-        self._inner = self._client.get_executor(pure=False)  # for another run
+        self._client.cancel(list(self._running))
 
 
 class Ray(Executor):
@@ -83,15 +97,13 @@ class Ray(Executor):
         """Raise if a worker cannot load `fn`."""
         job = packed(fn, (), {})
         at_once = {**self._options, "num_cpus": 0, "num_gpus": 0}
-        _loaded(self._ray.get(self._task(at_once, only_load=True).remote(job)))
+        _result(self._ray.get(self._task(at_once, only_load=True).remote(job)))
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> "Future[Any]":
         """Call `fn` as a task."""
         task = self._task(self._options).remote(packed(fn, args, kwargs))
         self._running.add(task)
-        future: Future[Any] = task.future()
-        future.add_done_callback(lambda _: self._running.discard(task))
-        return _unwrapped(future)
+        return _unwrapped(task.future(), lambda: self._running.discard(task))
 
     def _task(self, options: dict[str, Any], *, only_load: bool = False) -> Any:
         return self._ray.remote(_over_there(only_load=only_load)).options(**options)
@@ -113,46 +125,67 @@ def ray(**options: Any) -> Ray:
     return Ray(**options)
 
 
-def _over_there(*, only_load: bool = False) -> Callable[[bytes], tuple[str | None, Any]]:
-    """What a worker does: it answers by (why the function cannot be loaded, None) or (None, its result).
+def _over_there(*, only_load: bool = False) -> Callable[[bytes], Answer]:
+    """What a worker does. As a function inside another it travels by value: no worker needs Augury."""
 
-    As a function inside another it travels by value, so that workers need not have Augury.
-    """
-
-    def answer(job: bytes) -> tuple[str | None, Any]:
+    def answer(job: bytes) -> Answer:
         import pickle
 
         try:
             fn, args, kwargs = pickle.loads(job)
         except Exception as error:
-            return f"{type(error).__name__}: {error}", None
-        return None, None if only_load else fn(*args, **kwargs)
+            return "missing", f"{type(error).__name__}: {error}"
+        return "result", None if only_load else fn(*args, **kwargs)
 
     return answer
 
 
-def _loaded(answer: tuple[str | None, Any]) -> Any:
-    why, result = answer
-    if why is not None:
-        raise not_there(why)
-    return result
+def _once(answer: Callable[[bytes], Answer], name: str) -> Callable[[bytes], Answer]:
+    """What a worker of Dask's does; it does not begin what another one had begun when it died."""
+
+    def begin(job: bytes) -> Answer:
+        import distributed
+
+        event: Any = distributed.Event
+        begun = event(name)  # the scheduler's
+        if begun.is_set():
+            return "lost", None
+        begun.set()
+        return answer(job)
+
+    return begin
 
 
-def _unwrapped(inner: "Future[Any]") -> "Future[Any]":
+def _result(answer: Answer) -> Any:
+    kind, content = answer
+    if kind == "missing":
+        raise not_there(content)
+    if kind == "lost":
+        raise _lost("it died")
+    return content
+
+
+def _lost(why: str) -> RuntimeError:
+    error = RuntimeError(f"its worker is gone ({why})")
+    error.lost = error.says_all = True  # type: ignore[attr-defined]
+    return error
+
+
+def _unwrapped(inner: Any, leave: Callable[[], object]) -> "Future[Any]":
     """A future of what the function returned or raised; an error says whether a worker was lost."""
     outer: Future[Any] = Future()
     outer.set_running_or_notify_cancel()
 
-    def ended(done: "Future[Any]") -> None:
+    def ended(done: Any) -> None:
         try:
-            outer.set_result(_loaded(done.result()))
+            outer.set_result(_result(done.result()))
         except BaseException as error:
             cause = getattr(error, "cause", None)  # Ray wraps what the function raised
             shown = cause if isinstance(cause, Exception) else error
-            if type(error).__name__ in LOST:
-                shown = RuntimeError(f"its worker is gone ({type(error).__name__})")
-                shown.lost = shown.says_all = True  # type: ignore[attr-defined]
-            outer.set_exception(shown)
+            outer.set_exception(_lost(type(error).__name__) if type(error).__name__ in LOST else shown)
+        finally:
+            with contextlib.suppress(Exception):  # the cluster may have gone
+                leave()
 
     inner.add_done_callback(ended)
     return outer
