@@ -6,13 +6,14 @@ from pathlib import Path
 
 import optuna
 import pytest
+import sqlalchemy
 from optuna.trial import TrialState
 
 import augury
 import ordeal
 import postgres
 from augury import StorageError
-from augury.studies.storages import close_storage, open_storage
+from augury.studies.storages import close_storage, may_pass, open_storage
 
 KILLS = 3
 
@@ -84,6 +85,25 @@ def test_a_password_is_said_nowhere(database, caplog):
     with pytest.raises(StorageError, match="password authentication failed") as caught:
         augury.minimize(lambda p: 0.0, ordeal.SPACE, 1, storage=wrong)
     assert "an0ther-one" not in f"{caught.value}{caught.value.__cause__}{caplog.text}"
+
+
+def test_which_errors_of_the_database_may_pass(database):
+    url = database.url.replace("postgresql://", "postgresql+psycopg://")
+    port = sqlalchemy.make_url(url).port
+    for bad, passes in (
+        (url.replace(postgres.PASSWORD, "an0ther-one"), False),
+        (f"{url}s", False),  # no such database
+        (url.replace(f":{port}/", ":1/"), True),  # nobody answers
+    ):
+        engine = sqlalchemy.create_engine(bad)
+        with pytest.raises(sqlalchemy.exc.SQLAlchemyError) as caught:
+            engine.connect()
+        assert may_pass(caught.value) == passes
+    engine = sqlalchemy.create_engine(url)
+    with engine.connect() as connection, pytest.raises(sqlalchemy.exc.SQLAlchemyError) as caught:
+        connection.exec_driver_sql("SELECT * FROM none_such")
+    assert not may_pass(caught.value)
+    engine.dispose()
 
 
 def test_the_check_finds_what_is_wrong(tmp_path):

@@ -1,7 +1,9 @@
 """Runs whose trials are kept in studies: resumed, shared, and interrupted."""
 
+import contextlib
 import json
 import logging
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -12,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import optuna
 import pytest
+import sqlalchemy
 from optuna.exceptions import StorageInternalError, UpdateFinishedTrialError
 from optuna.trial import TrialState
 
@@ -22,7 +25,7 @@ from augury.studies.book import REASON, SPENT, Book
 from augury.studies.mirror import GONE, LOST
 from augury.studies.repeats import AGAIN, RETRY
 from augury.studies.spaces import distributions_of
-from augury.studies.storages import hidden, open_storage, without_password
+from augury.studies.storages import hidden, may_pass, open_storage, without_password
 from augury.trial import State
 
 SPACE = Space(
@@ -188,16 +191,23 @@ def test_a_study_of_optunas_goes_on(tmp_path):
     (lambda folder: folder, "directory"),
     (lambda folder: folder / "text.db", "not a database"),
     (lambda folder: f"journal:///{folder / 'text.db'}", "Expecting value"),
+    (lambda folder: f"journal:///{folder / 'other.json'}", "it is no journal of Optuna's"),
+    (lambda folder: f"journal:///{folder / 'list.json'}", "it is no journal of Optuna's"),
+    (lambda folder: "sqlite:///:memory:", "got a database in memory"),
+    (lambda folder: "sqlite://", "got a database in memory"),
     (lambda folder: "nonsense://x", "no URL"),
     (lambda folder: "postgresql://me:s3cret@localhost:1/x", "driver|refused"),
 ])  # fmt: skip
 def test_a_storage_that_cannot_be_used_is_one_sentence(tmp_path, make, words):
     (tmp_path / "text.db").write_text("no database\n" * 200, encoding="ascii")
+    (tmp_path / "other.json").write_text('{"a": 1}\n', encoding="ascii")
+    (tmp_path / "list.json").write_text("[1]\n", encoding="ascii")
+    before = set(tmp_path.iterdir())
     with pytest.raises(StorageError, match=words) as caught:
         augury.minimize(value, SPACE, 2, storage=make(tmp_path))
     assert "s3cret" not in str(caught.value)
     assert "\n" not in str(caught.value)
-    assert {path.name for path in tmp_path.iterdir()} <= {"text.db", "text.db.lock"}
+    assert set(tmp_path.iterdir()) == before
 
 
 def test_a_study_needs_a_name(tmp_path):
@@ -228,6 +238,68 @@ def test_sqlite_files_are_shared_patiently(tmp_path):
             for name in ("journal_mode", "busy_timeout", "synchronous")
         )
     assert (mode, patience, synchronous) == ("wal", 60_000, 1)
+
+
+def test_errors_of_a_storage_that_do_not_pass_end_the_run_at_once(tmp_path, caplog):
+    def drops(params):
+        with contextlib.closing(sqlite3.connect(tmp_path / "s.db")) as connection:
+            connection.execute("DROP TABLE trial_values")
+        return 1.0
+
+    begun = time.monotonic()
+    with pytest.raises(StorageError, match="no such table: trial_values"):
+        augury.minimize(drops, LINE, 3, algorithm="random", storage=tmp_path / "s.db")
+    assert time.monotonic() - begun < 20.0
+    assert "does not answer" not in caplog.text
+
+
+def test_which_errors_of_a_storage_may_pass(tmp_path):
+    locked = sqlite3.connect(tmp_path / "s.db")
+    locked.execute("CREATE TABLE t (x)")
+    locked.execute("BEGIN EXCLUSIVE")
+    engine = sqlalchemy.create_engine(f"sqlite:///{tmp_path / 's.db'}", connect_args={"timeout": 0})
+
+    def error_of(statement):
+        with engine.connect() as connection, pytest.raises(sqlalchemy.exc.SQLAlchemyError) as caught:
+            connection.exec_driver_sql(statement)
+        return caught.value
+
+    assert may_pass(error_of("SELECT * FROM t"))
+    locked.close()
+    assert not may_pass(error_of("SELECT * FROM none"))
+    with engine.connect() as connection:
+        connection.exec_driver_sql("PRAGMA query_only = ON")
+    assert not may_pass(error_of("INSERT INTO t VALUES (1)"))
+    engine.dispose()
+    assert may_pass(StorageInternalError("of unknown cause"))
+    assert may_pass(ConnectionResetError("reset"))
+    assert not may_pass(PermissionError("not yours"))
+
+
+def test_an_enqueued_trial_of_wrong_values_is_left_out_and_said(tmp_path, caplog):
+    study = optuna.create_study(storage=f"sqlite:///{tmp_path / 's.db'}", study_name="augury")
+    for bad in ({"x": "abc"}, {"x": None}, {"x": 0.25}):
+        study.enqueue_trial(bad)
+    settings = {"algorithm": "gp-ei", "seed": 0, "storage": tmp_path / "s.db"}
+    result = augury.minimize(lambda p: p["x"], LINE, 2, **settings)
+    assert [trial.number for trial in result.trials] == [2, 3]
+    assert result.trials[0].params == {"x": 0.25}
+    assert "trial 0 is left out: the enqueued value of 'x' must be one of its own" in caplog.text
+    assert [trial.state for trial in study.trials[:2]] == [TrialState.FAIL] * 2
+    sampled = optuna.create_study(sampler=augury.AugurySampler("random", space=LINE))
+    sampled.enqueue_trial({"x": "abc"})
+    with pytest.raises(ValueError, match="abc"):
+        sampled.optimize(lambda trial: trial.suggest_float("x", 0.0, 1.0), n_trials=1)
+    assert sampled.trials[0].state is TrialState.FAIL  # as with other samplers
+
+
+@pytest.mark.parametrize("bad", [{"x": Float(0.0, 1.0)}, None, 3])
+def test_what_is_no_space_is_said(tmp_path, bad):
+    write = r"Space\(\{\.\.\.\}\)" if isinstance(bad, dict) else r"Space\(x="
+    for storage in (None, tmp_path / "s.db"):
+        with pytest.raises(augury.UnsupportedError, match=rf"must be a Space or a Pool.*augury\.{write}"):
+            augury.minimize(value, bad, 2, storage=storage)
+    assert not (tmp_path / "s.db").exists()
 
 
 # ---------------------------------------------------------------- leases

@@ -12,7 +12,7 @@ import numpy as np
 
 from augury import state
 from augury._checks import check_count, check_seed, check_value, one_of
-from augury._errors import AuguryError, DataError, SpaceExhausted, UnsupportedError
+from augury._errors import AuguryError, DataError, SpaceExhausted
 from augury.algorithm import Algorithm, default_maximizer, resolve
 from augury.core.keys import KeyArray, Purpose, fold, root_key
 from augury.core.precision import Device, computing
@@ -27,9 +27,9 @@ from augury.design import (
 )
 from augury.history import History
 from augury.maximizers import Domain
+from augury.maximizers.base import check_domain
 from augury.maximizers.sets import exhausted
 from augury.model import Duplicates, Model
-from augury.space import Pool, Space
 from augury.surrogates import Fit, Posterior, Status
 from augury.trial import Origin, Seen, State, Trial
 
@@ -71,11 +71,7 @@ class Optimizer:
         duplicates: Duplicates = "avoid",
         device: Device = "cpu",
     ) -> None:
-        if not isinstance(space, Space | Pool):
-            raise UnsupportedError(
-                f"space must be a Space or a Pool; got {type(space).__name__}. "
-                "Write Space(x=Float(0.0, 1.0)), for example."
-            )
+        check_domain(space)
         one_of("direction", direction, ("minimize", "maximize"))
         one_of("duplicates", duplicates, ("avoid", "allow"))
         one_of("device", device, ("cpu", "gpu"))

@@ -20,6 +20,7 @@ from augury.executors.crew import Crew, Outcome
 from augury.executors.processes import MistakeError
 from augury.ledger import Ledger, Memory
 from augury.maximizers import Domain
+from augury.maximizers.base import check_domain
 from augury.model import Duplicates
 from augury.optimizer import Direction, Optimizer
 from augury.progress import Progress
@@ -155,6 +156,7 @@ def _run(
             f"function must be callable with a dict of parameters; got {type(function).__name__}. "
             "Pass the function itself, without calling it."
         )
+    check_domain(space)
     if budget is None:
         raise UnsupportedError(
             "budget must be a whole number of at least 1; got None. Say how many evaluations to make."

@@ -112,6 +112,15 @@ class Maximizer(ABC):
         return Best(found.x, found.index, found.value, accuracy.eta, info)
 
 
+def check_domain(space: object) -> None:
+    """Refuse what is no domain."""
+    if not isinstance(space, Domain):
+        remedy = "Space({...})" if isinstance(space, dict) else "Space(x=Float(0.0, 1.0)), for example"
+        raise UnsupportedError(
+            f"space must be a Space or a Pool; got {type(space).__name__}. Write augury.{remedy}."
+        )
+
+
 def no_pool(maximizer: Maximizer, space: Domain) -> str | None:
     """The reason why a maximizer that moves in a box cannot search a pool."""
     if isinstance(space, Pool):

@@ -37,7 +37,7 @@ from augury.studies.repeats import (
 )
 from augury.studies.sampler import AugurySampler
 from augury.studies.spaces import distributions_of
-from augury.studies.storages import Storage, close_storage, explained, open_storage
+from augury.studies.storages import Storage, close_storage, explained, may_pass, open_storage
 from augury.trial import State, Trial
 
 logger = logging.getLogger("augury")
@@ -178,9 +178,19 @@ class Book:
         if number >= self.budget <= sum(_taken(one) for one in self._all() if one.number < number):
             self._patiently(lambda: self._end(number, TrialState.FAIL, {GONE: SPENT}))
             return None
-        for name, distribution in self._distributions.items():
-            self._patiently(partial(trial._suggest, name, distribution))
+        try:
+            for name, distribution in self._distributions.items():
+                self._patiently(partial(trial._suggest, name, distribution))
+        except (TypeError, ValueError) as error:  # what was enqueued is no value of the parameter
+            self._refuse(number, f"the enqueued value of {name!r} must be one of its own; got: {error}")
+            return self._ask()
         return own(self._patiently(lambda: self._storage.get_trial(identity)))
+
+    def _refuse(self, number: int, why: str) -> None:
+        """End a trial that cannot be evaluated; it does not count."""
+        logger.warning("trial %d is left out: %s", number, why)
+        marks = {REASON: why[: notes.LONGEST], GONE: "it cannot be evaluated"}
+        self._patiently(lambda: self._end(number, TrialState.FAIL, marks))
 
     def _begin(self) -> int:
         """The identity of a trial that waited, or of a new one; it has a lease from the start."""
@@ -351,7 +361,7 @@ class Book:
             try:
                 return call()
             except (StorageInternalError, SQLAlchemyError, OSError) as error:
-                if time.monotonic() > until:
+                if time.monotonic() > until or not may_pass(error):
                     with explained(self._url):
                         raise
                 logger.warning("the storage does not answer (%s); trying again", type(error).__name__)

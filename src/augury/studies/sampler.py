@@ -26,6 +26,7 @@ from augury.studies.spaces import (
     Distributions,
     can_be_modelled,
     distributions_of,
+    is_value,
     numbers_of,
 )
 from augury.trial import Origin, Trial
@@ -226,7 +227,7 @@ class AugurySampler(BaseSampler):
     ) -> dict[str, Any]:
         """The point of some parameters, noted on the trial; what was enqueued stays as it is."""
         fixed = trial.system_attrs.get("fixed_params", {})
-        given = {name: fixed[name] for name in space if name in fixed}
+        given = {n: fixed[n] for n, one in space.items() if n in fixed and is_value(fixed[n], one)}
         if len(given) == len(space):
             note = notes.Note(numbers_of(given, space), Origin.ENQUEUED)
         else:

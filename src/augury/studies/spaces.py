@@ -63,6 +63,15 @@ def can_be_modelled(distribution: BaseDistribution) -> bool:
         return False
 
 
+def is_value(value: Any, distribution: BaseDistribution) -> bool:
+    """Whether a value is of the kind that a parameter has; it may lie outside."""
+    try:
+        distribution.to_internal_repr(value)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
 def numbers_of(values: Mapping[str, Any], distributions: Distributions) -> dict[str, float]:
     """Values as Optuna stores them."""
     return {name: float(distributions[name].to_internal_repr(values[name])) for name in values}

@@ -17,7 +17,7 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 from sqlalchemy import event
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DataError, NotSupportedError, ProgrammingError, SQLAlchemyError
 
 from augury._errors import AuguryError, StorageError
 
@@ -25,6 +25,11 @@ Storage = str | os.PathLike[str] | BaseStorage
 BUSY_SECONDS = 60  # that a process waits for others to release an SQLite file
 JOURNAL = "journal:///"
 SECRET = re.compile(r":/+[^:/@?#]*:(.+)@|[?&]password=([^&]+)")  # also where a slash is missing
+FOR_GOOD = re.compile(  # in what databases say of errors that do not pass
+    "no such (table|column)|readonly|unable to open|not a database|malformed|password|authentication|"
+    "permission denied|access denied|does not exist|pg_hba",
+    re.IGNORECASE,
+)
 ATTEMPTS = 5  # to create tables, which other processes may be creating at the same time
 
 
@@ -47,7 +52,7 @@ def open_storage(storage: Storage) -> BaseStorage:
         path = Path(text.removeprefix(JOURNAL))
         with explained(text):
             _writable(path)
-            return JournalStorage(JournalFileBackend(str(path)))
+            return _journal(path)
     url = text if re.match(r"[a-z][a-z0-9+]*://", text) else f"sqlite:///{text}"
     if find_spec("psycopg") is not None:  # older versions of SQLAlchemy would take another driver
         url = re.sub(r"^postgresql://", "postgresql+psycopg://", url)
@@ -63,12 +68,23 @@ def close_storage(storage: BaseStorage) -> None:
         database.engine.dispose()
 
 
+def _journal(path: Path) -> BaseStorage:
+    try:
+        return JournalStorage(JournalFileBackend(str(path)))
+    except (LookupError, TypeError, AttributeError, AssertionError):  # on which its replay stumbles
+        raise ValueError("it is no journal of Optuna's") from None
+
+
 def _database(url: str) -> BaseStorage:
     parsed = make_url(url)
     if parsed.get_backend_name() != "sqlite":
         return _created(url, {"pool_pre_ping": True})  # a connection that broke is made anew
-    if parsed.database and parsed.database != ":memory:":
-        _writable(Path(parsed.database))
+    if parsed.database in (None, "", ":memory:") or parsed.query.get("mode") == "memory":
+        raise StorageError(
+            f"the storage {url} must be one that every connection sees; got a database in memory. "
+            "Give the path of a file, or no storage."
+        )
+    _writable(Path(str(parsed.database)))
     storage = _created(url, {"connect_args": {"timeout": BUSY_SECONDS}}, SQLiteStorage)
     event.listen(storage.engine, "connect", _faster)
     event.listen(storage.engine, "begin", _locked_from_the_start)
@@ -129,6 +145,16 @@ def _writable(path: Path) -> None:
         raise FileNotFoundError(f"the folder {path.parent} does not exist")
     if not os.access(path.parent, os.W_OK):
         raise PermissionError(f"the folder {path.parent} cannot be written")
+
+
+def may_pass(error: Exception) -> bool:
+    """Whether an error of a storage may pass by itself: it is away, or others are using it."""
+    cause = error.__cause__ if isinstance(error, StorageInternalError) and error.__cause__ else error
+    if isinstance(cause, OSError):
+        return not isinstance(cause, PermissionError | FileNotFoundError | IsADirectoryError)
+    if isinstance(cause, ProgrammingError | NotSupportedError | DataError):
+        return False
+    return not FOR_GOOD.search(str(getattr(cause, "orig", None) or cause))
 
 
 @contextmanager
