@@ -46,6 +46,22 @@ def need_count(name: str, value: int) -> int:
     return int(value)
 
 
+def check_retries(value: int) -> None:
+    """Refuse what is no whole number of at least 0."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise UnsupportedError(
+            f"retries must be a whole number of at least 0; got {value!r}. Leave it out for none."
+        )
+
+
+def check_limit(name: str, value: float | None, *, positive: bool = False) -> None:
+    """Refuse what is neither None, for no limit, nor a number; NaN is none."""
+    real = isinstance(value, numbers.Real) and not isinstance(value, bool) and value == value
+    if value is not None and not (real and (value > 0 or not positive)):
+        kind = "a positive number" if positive else "a number"
+        raise UnsupportedError(f"{name} must be {kind}; got {value!r}. Leave it out for no limit.")
+
+
 def check_real(name: str, value: Any) -> None:
     """Refuse what is not one real number; NaN is left to the caller's own bounds."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):

@@ -3,7 +3,6 @@
 import contextlib
 import logging
 import math
-import numbers
 import sys
 import time
 import warnings
@@ -12,7 +11,7 @@ from concurrent.futures import BrokenExecutor, Executor
 from dataclasses import dataclass
 from typing import Any, TypedDict, Unpack
 
-from augury._checks import check_count, check_value
+from augury._checks import check_count, check_limit, check_retries, check_value
 from augury._errors import DataError, SpaceExhausted, UnsupportedError
 from augury.algorithm import Algorithm
 from augury.core.precision import Device
@@ -164,13 +163,10 @@ def _run(
     batch = check_count("batch", batch)
     workers = check_count("workers", workers)
     callbacks = _check_callbacks(callbacks)
-    _check_number("target", target)
-    _check_number("max_seconds", max_seconds)
-    _check_number("trial_timeout", trial_timeout, positive=True)
-    if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
-        raise UnsupportedError(
-            f"retries must be a whole number of at least 0; got {retries!r}. Leave it out for none."
-        )
+    check_limit("target", target)
+    check_limit("max_seconds", max_seconds)
+    check_limit("trial_timeout", trial_timeout, positive=True)
+    check_retries(retries)
     until = math.inf if max_seconds is None else time.monotonic() + max_seconds
     ending = Ending(until, f"max_seconds={max_seconds} have passed", target, direction, callbacks)
     crew = Crew.of(function, workers, executor, trial_timeout)  # of one that cannot be, no study is made
@@ -322,13 +318,6 @@ def _check_callbacks(callbacks: Iterable[Callback]) -> tuple[Callback, ...]:
             f"callbacks must be a list of functions; got {callbacks!r}. Write callbacks=[function]."
         )
     return given
-
-
-def _check_number(name: str, value: float | None, *, positive: bool = False) -> None:
-    real = isinstance(value, numbers.Real) and not isinstance(value, bool) and value == value
-    if value is not None and not (real and (value > 0 or not positive)):
-        kind = "a positive number" if positive else "a number"
-        raise UnsupportedError(f"{name} must be {kind}; got {value!r}. Leave it out for no limit.")
 
 
 def _ask(ledger: Ledger, crew: Crew, batch: int | None) -> None:

@@ -2,14 +2,18 @@
 
 import importlib
 import re
+import shutil
 import sys
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from augury._errors import SpaceError, UnsupportedError
+from augury._checks import check_limit, check_retries, check_seed, one_of
+from augury._errors import AuguryError, UnsupportedError
+from augury.algorithm import resolve
 from augury.cli.command import MODES, Command
 from augury.space import Space
 from augury.space.params import Param, param_from_dict
@@ -37,6 +41,16 @@ OBJECTIVE: dict[str, tuple[type, ...]] = {
     "command": (list,),
     "parameters": (str,),
     "folder": (str,),
+}
+CHECKS: dict[str, Callable[[Any], object]] = {  # of values, beyond their types
+    "direction": lambda value: one_of("direction", value, ("minimize", "maximize")),
+    "algorithm": resolve,
+    "seed": check_seed,
+    "target": lambda value: check_limit("target", value),
+    "max_seconds": lambda value: check_limit("max_seconds", value),
+    "trial_timeout": lambda value: check_limit("trial_timeout", value, positive=True),
+    "retries": check_retries,
+    "duplicates": lambda value: one_of("duplicates", value, ("avoid", "allow")),
 }
 KINDS = {str: "a text", int: "a whole number", float: "a number", dict: "a table", list: "a list"}
 FIELDS = {  # that a parameter must have, and may have
@@ -66,16 +80,23 @@ def read_spec(path: Path) -> Spec:
     for key in ("space", "budget", "objective"):
         if key not in top:
             raise file.wrong("", key, "be given", "none")
-    direction = top.get("direction", "minimize")
-    if direction not in ("minimize", "maximize"):
-        raise file.wrong("", "direction", 'be "minimize" or "maximize"', repr(direction))
     for key in ("budget", "workers", "batch", "initial"):
         if key in top and top[key] < 1:
             raise file.wrong("", key, "be at least 1", str(top[key]))
+    for key in ("name", "storage"):
+        if top.get(key) == "":
+            raise file.wrong("", key, "have at least one character", "none")
+    for key, check in CHECKS.items():
+        with file.explained("", key):
+            if key in top:
+                check(top[key])
     settings = {k: v for k, v in top.items() if k not in ("space", "objective", "budget", "direction")}
     if "storage" not in settings:
         raise file.wrong("", "storage", 'be given, for example storage = "study.db"', "none")
-    space = Space({name: _param(file, name, one) for name, one in top["space"].items()})
+    params = {name: _param(file, name, one) for name, one in top["space"].items()}
+    with file.explained("", "space"):
+        space = Space(params)
+    direction = top.get("direction", "minimize")
     return Spec(space, top["budget"], direction, _objective(file, top["objective"]), settings)
 
 
@@ -102,7 +123,7 @@ class _File:
         """Where a key of a table is written."""
         inside, name = "", rf"[\"']?{re.escape(key)}[\"']?"
         for number, line in enumerate(self.text.splitlines(), 1):
-            header = re.match(r"\s*\[\s*([^\[\]]+?)\s*\]", line)
+            header = re.match(r"\s*\[+\s*([^\[\]]+?)\s*\]", line)
             if header:
                 inside = header.group(1)
             if inside == (f"{table}.{key}" if table else key):
@@ -123,6 +144,17 @@ class _File:
         where = f"{self.path}" if line is None else f"{self.path}, line {line}"
         return f"{where}: {table}.{key}" if table else f"{where}: {key}"
 
+    @contextmanager
+    def explained(self, table: str, key: str) -> Iterator[None]:
+        """Errors about the value of a key, with its place."""
+        try:
+            yield
+        except AuguryError as error:
+            place = self.place(table, key)
+            said = str(error).removeprefix(f"{key} ")  # the place has the name
+            between = ": " if said == str(error) else " "
+            raise UnsupportedError(f"{place}{between}{said}") from error
+
     def check(self, content: Mapping[str, Any], known: Mapping[str, Any], table: str) -> None:
         """Refuse unknown keys and values of the wrong type."""
         for key, value in content.items():
@@ -136,7 +168,7 @@ def _param(file: _File, name: str, described: Any) -> Param:
     if not isinstance(described, dict):
         raise file.wrong("space", name, f"be a table such as {EXAMPLE}", repr(described))
     kind = described.get("type")
-    if kind not in FIELDS:
+    if not isinstance(kind, str) or kind not in FIELDS:
         raise file.wrong("space", name, f"have a type, one of {', '.join(FIELDS)}", repr(kind))
     needed, others = FIELDS[kind]
     unknown = sorted(described.keys() - {"type", *needed, *others})
@@ -146,10 +178,8 @@ def _param(file: _File, name: str, described: Any) -> Param:
         raise file.wrong(
             "space", name, f"have {', '.join(needed)}, and may have {', '.join(others)}", got
         )
-    try:
+    with file.explained("space", name):
         return param_from_dict(described)
-    except SpaceError as error:
-        raise UnsupportedError(f"{file.place('space', name)}: {error}") from error
 
 
 def _objective(file: _File, table: Mapping[str, Any]) -> Callable[[dict[str, Any]], Any]:
@@ -164,7 +194,20 @@ def _objective(file: _File, table: Mapping[str, Any]) -> Callable[[dict[str, Any
         raise file.wrong("objective", "command", "be a list of texts", repr(command))
     if mode not in MODES:
         raise file.wrong("objective", "parameters", f"be one of {', '.join(MODES)}", repr(mode))
-    return Command(tuple(command), mode, table.get("folder"))
+    folder = table.get("folder")
+    if folder is not None and not Path(folder).is_dir():
+        raise file.wrong("objective", "folder", "be a folder that is there", repr(folder))
+    if "{" not in command[0] and not _is_program(command[0], folder):
+        raise file.wrong("objective", "command", "begin with a program", repr(command[0]))
+    return Command(tuple(command), mode, folder)
+
+
+def _is_program(name: str, folder: str | None) -> bool:
+    """Whether a program is on the path, or where a name with a slash says, seen from where it runs."""
+    try:
+        return shutil.which(Path(folder or ".", name).absolute() if "/" in name else name) is not None
+    except ValueError:  # a name with a null character
+        return False
 
 
 def _function(file: _File, name: str) -> Callable[[dict[str, Any]], Any]:
