@@ -1,12 +1,16 @@
 """`augury run` and `augury show`."""
 
+import contextlib
 import csv
 import json
+import os
 import re
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
 from pathlib import Path
@@ -18,6 +22,7 @@ import chromium
 from augury.cli import main
 from augury.cli.command import Command, NoNumberError, value_of
 from augury.studies import leases
+from augury.studies.storages import close_storage, open_storage
 
 ROOT = Path(__file__).parents[1]
 SPEC = """
@@ -256,7 +261,7 @@ def test_a_study_is_shown_and_exported(here, capsys):
     with Path("all.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     assert [float(row["value"]) for row in rows] == [trial.value for trial in trials()]
-    assert {row["kind"] for row in rows} <= {"a b", "c"}
+    assert {row["params_kind"] for row in rows} <= {"a b", "c"}
     assert main(["show", "study.db", "--export", "all.json"]) == 0
     exported = json.loads(Path("all.json").read_text(encoding="utf-8"))
     assert [row["params"] for row in exported] == [trial.params for trial in trials()]
@@ -273,6 +278,65 @@ def test_a_study_is_shown_and_exported(here, capsys):
         assert words in capsys.readouterr().err
     assert main(["show", "study.db", "--name", "empty"]) == 0
     assert capsys.readouterr().out == "study 'empty': no trials\n"
+
+
+def test_parameters_may_have_the_names_of_columns(here):
+    study = optuna.create_study(storage="sqlite:///study.db")
+    study.optimize(lambda t: t.suggest_float("value", 5.0, 6.0) + t.suggest_int("number", 9, 9), 2)
+    assert main(["show", "study.db", "--export", "all.csv"]) == 0
+    with Path("all.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["number"] for row in rows] == ["0", "1"]
+    assert [row["params_number"] for row in rows] == ["9", "9"]
+    assert [float(row["params_value"]) for row in rows] == [t.params["value"] for t in study.trials]
+
+
+@pytest.mark.parametrize("log", [False, True], ids=["closed", "with a log"])
+def test_what_can_only_be_read_is_shown(monkeypatch, capsys, log):
+    with tempfile.TemporaryDirectory() as name:  # of which others may see the inside
+        monkeypatch.chdir(name)
+        storage = open_storage("a study%.db")
+        study = optuna.create_study(storage=storage, study_name="tuning")
+        study.optimize(lambda trial: trial.suggest_float("x", 0.0, 1.0), 2)
+        journal = open_storage("journal:///study.journal")
+        optuna.create_study(storage=journal, study_name="tuning")
+        if not log:
+            close_storage(storage)
+        assert Path("a study%.db-wal").exists() == log
+        before = sorted(Path().iterdir())
+        for path in before:
+            path.chmod(0o444)
+        Path().chmod(0o555)
+        with unprivileged():
+            assert main(["show", "a study%.db"]) == 0
+            assert main(["show", "journal:///study.journal"]) == 0
+        assert sorted(Path().iterdir()) == before
+        Path().chmod(0o755)
+        assert "study 'tuning': 2 complete" in capsys.readouterr().out
+        monkeypatch.chdir("/")
+        close_storage(storage)
+
+
+@contextlib.contextmanager
+def unprivileged():
+    """As somebody who must obey the modes of files, which root need not."""
+    root = os.geteuid() == 0
+    if root:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        if root:
+            os.seteuid(0)
+
+
+def test_a_database_of_something_else_is_left_as_it_is(here, capsys):
+    with contextlib.closing(sqlite3.connect("other.db")) as connection:
+        connection.execute("CREATE TABLE mine (x)")
+    before = Path("other.db").read_bytes()
+    assert main(["show", "other.db"]) == 2
+    assert "must be usable; got: no such table" in capsys.readouterr().err
+    assert Path("other.db").read_bytes() == before
 
 
 def test_the_example_of_the_page_runs(here, capsys):

@@ -17,13 +17,14 @@ from augury.studies.mirror import LOST
 from augury.studies.storages import explained, open_storage, without_password
 
 FORMATS = (".csv", ".json")
+PREFIX = "params_"  # of a parameter's column, as Optuna has it: one may be called "value"
 
 
 def show(url: str, name: str | None, last: int, export: str | None) -> None:
     """Print a study, or write its trials to a file."""
     if export is not None and Path(export).suffix not in FORMATS:
         raise UnsupportedError(f"an export must end in .csv or .json; got {export!r}. Name it so.")
-    storage = open_known(url)
+    storage = open_known(url, only_read=True)
     with explained(url):
         identity, name = _study(storage, url, name)
         directions = storage.get_study_directions(identity)
@@ -49,12 +50,12 @@ def show(url: str, name: str | None, last: int, export: str | None) -> None:
         print(table(("trial", "state", "value", *names, "reason"), rows))
 
 
-def open_known(url: str) -> BaseStorage:
+def open_known(url: str, *, only_read: bool = False) -> BaseStorage:
     """A storage that is there; looking at studies creates none."""
     path = re.sub(r"^(sqlite|journal):///", "", url)
     if "://" not in path and not Path(path).exists():
         raise StorageError(f"{url} must be a file with studies; got none. Correct its name.")
-    return open_storage(url)
+    return open_storage(url, only_read=only_read)
 
 
 def _study(storage: BaseStorage, url: str, name: str | None) -> tuple[int, str]:
@@ -102,6 +103,7 @@ def _row(trial: FrozenTrial) -> dict[str, Any]:
 
 def _write(path: Path, rows: list[dict[str, Any]]) -> None:
     names = sorted({name for row in rows for name in row["params"]})
+    columns = [PREFIX + name for name in names]
     try:
         if path.suffix == ".json":
             path.write_text(json.dumps(rows, indent=1, default=str) + "\n", encoding="utf-8")
@@ -109,7 +111,7 @@ def _write(path: Path, rows: list[dict[str, Any]]) -> None:
         with path.open("w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file)
             fixed = ["number", "state", "value", "begun", "ended", "reason"]
-            writer.writerow([*fixed, *names])
+            writer.writerow([*fixed, *columns])
             for row in rows:
                 writer.writerow([*(row[key] for key in fixed), *(row["params"].get(n) for n in names)])
     except OSError as error:

@@ -2,6 +2,7 @@
 
 import os
 import re
+import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -9,7 +10,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from optuna.exceptions import StorageInternalError
 from optuna.storages import BaseStorage, JournalStorage, RDBStorage
@@ -33,12 +34,12 @@ FOR_GOOD = re.compile(  # in what databases say of errors that do not pass
 ATTEMPTS = 5  # to create tables, which other processes may be creating at the same time
 
 
-def open_storage(storage: Storage) -> BaseStorage:
+def open_storage(storage: Storage, *, only_read: bool = False) -> BaseStorage:
     """A storage of Optuna's: from a path, a URL, or as it is.
 
     A path is that of an SQLite file, which several processes may use at once (write-ahead logging, and
     patience while it is locked); `journal:///path` is a journal file, which also works on network file
-    systems; every other URL is SQLAlchemy's.
+    systems; every other URL is SQLAlchemy's. What is only read may be what we cannot write.
     """
     if isinstance(storage, BaseStorage):
         return storage
@@ -51,13 +52,14 @@ def open_storage(storage: Storage) -> BaseStorage:
     if text.startswith(JOURNAL):
         path = Path(text.removeprefix(JOURNAL))
         with explained(text):
-            _writable(path)
+            if not only_read:
+                _writable(path)
             return _journal(path)
     url = text if re.match(r"[a-z][a-z0-9+]*://", text) else f"sqlite:///{text}"
     if find_spec("psycopg") is not None:  # older versions of SQLAlchemy would take another driver
         url = re.sub(r"^postgresql://", "postgresql+psycopg://", url)
     with explained(url):
-        return _database(url)
+        return _database(url, only_read)
 
 
 def close_storage(storage: BaseStorage) -> None:
@@ -75,23 +77,42 @@ def _journal(path: Path) -> BaseStorage:
         raise ValueError("it is no journal of Optuna's") from None
 
 
-def _database(url: str) -> BaseStorage:
+def _database(url: str, only_read: bool) -> BaseStorage:
     parsed = make_url(url)
-    if parsed.get_backend_name() != "sqlite":
-        return _created(url, {"pool_pre_ping": True})  # a connection that broke is made anew
+    if parsed.get_backend_name() != "sqlite":  # a connection that broke is made anew
+        return _created(url, {"pool_pre_ping": True}, skip_table_creation=only_read)
     if parsed.database in (None, "", ":memory:") or parsed.query.get("mode") == "memory":
         raise StorageError(
             f"the storage {url} must be one that every connection sees; got a database in memory. "
             "Give the path of a file, or no storage."
         )
-    _writable(Path(str(parsed.database)))
-    storage = _created(url, {"connect_args": {"timeout": BUSY_SECONDS}}, SQLiteStorage)
+    path = Path(str(parsed.database)).absolute()
+    if only_read:
+        return _looked_at(url, path)
+    _writable(path)
+    storage = _created(url, {"connect_args": {"timeout": BUSY_SECONDS}}, kind=SQLiteStorage)
     event.listen(storage.engine, "connect", _faster)
     event.listen(storage.engine, "begin", _locked_from_the_start)
     storage.engine.dispose()  # connections made so far
     with storage.engine.connect() as connection:
         connection.exec_driver_sql("PRAGMA journal_mode=WAL")  # of the file, from now on
     return storage
+
+
+def _looked_at(url: str, path: Path) -> BaseStorage:
+    """An SQLite file that may be on a medium, or another one's; nothing is written to it."""
+
+    def connected(how: str) -> sqlite3.Connection:
+        place = f"file:{quote(str(path))}?{how}"
+        return sqlite3.connect(place, uri=True, timeout=BUSY_SECONDS, check_same_thread=False)
+
+    try:
+        return _created(url, {"creator": lambda: connected("mode=rw")}, skip_table_creation=True)
+    except (SQLAlchemyError, StorageInternalError):
+        if Path(f"{path}-wal").exists():  # parts of it are there
+            raise
+        # of a folder that we cannot write; what has no log, nobody is writing
+        return _created(url, {"creator": lambda: connected("immutable=1")}, skip_table_creation=True)
 
 
 def _faster(connection: Any, _: Any) -> None:
@@ -124,10 +145,12 @@ def _locked_from_the_start(connection: Any) -> None:
         connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
-def _created(url: str, settings: dict[str, Any], kind: type[RDBStorage] = RDBStorage) -> RDBStorage:
+def _created(
+    url: str, settings: dict[str, Any], *, kind: type[RDBStorage] = RDBStorage, **more: Any
+) -> RDBStorage:
     for attempt in range(ATTEMPTS):
         try:
-            return kind(url, engine_kwargs=settings)
+            return kind(url, engine_kwargs=settings, **more)
         except (SQLAlchemyError, StorageInternalError) as error:
             others = any(word in str(error).lower() for word in ("exists", "locked", "unique"))
             if not others or attempt == ATTEMPTS - 1:
