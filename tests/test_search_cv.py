@@ -140,8 +140,27 @@ def test_failed_fits_are_failures_and_several_scores_need_a_name():
     assert [t.value for t in both.optimizer_.trials] == pytest.approx(
         list(both.cv_results_["mean_test_f1"])
     )
-    with pytest.raises(UnsupportedError, match="refit must name the one to maximize, of accuracy, f1"):
-        search(scoring=["accuracy", "f1"], refit=False, n_iter=3).fit(X, Y)
+
+
+def test_several_scores_need_the_name_of_one_before_anything_is_fitted():
+    fitted = []
+
+    class Counted(LogisticRegression):
+        def fit(self, X, y, sample_weight=None):
+            fitted.append(self.C)
+            return super().fit(X, y, sample_weight)
+
+    for scoring in (["accuracy", "f1"], {"f1": "f1", "accuracy": "accuracy"}):
+        with pytest.raises(
+            UnsupportedError, match="refit must name the one to maximize, of accuracy, f1"
+        ):
+            search(Counted(), scoring=scoring, refit=False, n_iter=3).fit(X, Y)
+    assert not fitted
+    both = search(scoring=lambda e, x, y: {"a": e.score(x, y), "b": 0.0}, refit=False, n_iter=3)
+    with pytest.raises(UnsupportedError, match="refit must name the one to maximize, of a, b"):
+        both.fit(X, Y)
+    one = search(scoring=["f1"], refit=False, n_iter=3, algorithm="sobol").fit(X, Y)
+    assert len(one.cv_results_["mean_test_f1"]) == 3
 
 
 def test_what_is_wrong_is_said():

@@ -4,7 +4,7 @@ import itertools
 import math
 import numbers
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -48,6 +48,8 @@ class AugurySearchCV(BaseSearchCV):
         n_iter: how many candidates are tried.
         algorithm: a name (`augury.algorithms()` lists them) or an :class:`Algorithm`.
         batch: how many candidates are asked for together; None for as many as keep `n_jobs` busy.
+        refit: as there; of several scores it names the one that is maximized, also where nothing is to be
+            fitted again: the search needs one, which RandomizedSearchCV with refit=False does not.
         random_state: decides the candidates.
 
     Attributes:
@@ -99,6 +101,8 @@ class AugurySearchCV(BaseSearchCV):
         )
 
     def _run_search(self, evaluate_candidates: Callable[..., Any], *, callback_ctx: Any = None) -> None:
+        if isinstance(self.scoring, list | tuple | set | Mapping):  # before anything is fitted
+            self._score_name(f"mean_test_{name}" for name in self.scoring)
         space, decode = _space(self.param_distributions)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         optimizer = Optimizer(space, self.algorithm, "maximize", seed, budget=self.n_iter)
@@ -132,13 +136,13 @@ class AugurySearchCV(BaseSearchCV):
         splits = int(getattr(self, "n_splits_", 0) or getattr(self._checked_cv_orig, "n_splits", 1))
         return max(1, math.ceil(effective_n_jobs(self.n_jobs) / max(1, splits)))
 
-    def _score_name(self, results: Mapping[str, Any]) -> str:
+    def _score_name(self, results: Iterable[str]) -> str:
         """Of the score that is maximized: the one to refit by, if there are several."""
-        if "mean_test_score" in results:
-            return "mean_test_score"
+        known = sorted(n.removeprefix("mean_test_") for n in results if n.startswith("mean_test_"))
+        if len(known) == 1:
+            return f"mean_test_{known[0]}"
         if isinstance(self.refit, str):
             return f"mean_test_{self.refit}"
-        known = [n.removeprefix("mean_test_") for n in sorted(results) if n.startswith("mean_test_")]
         raise UnsupportedError(
             f"with several scores, refit must name the one to maximize, of {', '.join(known)}; "
             f"got refit={self.refit!r}. Write refit={known[0]!r}."
