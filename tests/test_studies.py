@@ -103,6 +103,15 @@ def test_the_seed_is_kept(tmp_path):
     assert [t.params for t in more.trials] == [pytest.approx(dict(t.params)) for t in whole.trials]
 
 
+def test_a_run_with_nothing_left_says_so(tmp_path):
+    settings = {"algorithm": "sobol", "seed": 0, "storage": tmp_path / "s.db"}
+    few = augury.minimize(lambda p: p["x"], LINE, 1, max_seconds=0, **settings)
+    assert (few.stopped_because, few.trials) == ("max_seconds=0 have passed", ())
+    augury.minimize(lambda p: p["x"], LINE, 1, **settings)
+    again = augury.minimize(lambda p: p["x"], LINE, 1, max_seconds=0, **settings)
+    assert again.stopped_because == "the budget of 1 evaluations is spent"
+
+
 def test_failures_count_and_are_explained(tmp_path):
     def broken(params):
         if params["x"] < 0.5:

@@ -239,10 +239,10 @@ class Ending:
     direction: Direction
     callbacks: tuple[Callback, ...]
 
-    def after(self, optimizer: Optimizer, trial: Trial) -> str | None:
+    def after(self, ledger: Ledger, trial: Trial) -> str | None:
         """Why the run should end after this trial, if it should."""
         try:
-            asked_to_stop = [callback(optimizer, trial) is True for callback in self.callbacks]
+            asked_to_stop = [callback(ledger.optimizer, trial) is True for callback in self.callbacks]
         except Exception as error:  # what was found must not be lost with it
             warnings.warn(f"a callback raised {error!r}; the run ends here.", stacklevel=6)
             return f"a callback raised {error!r}"
@@ -260,9 +260,10 @@ def _work(
 ) -> str:
     """Ask, evaluate and tell until the end; why it ended."""
     stop: str | None = None
-    while ledger.done < budget:
-        if time.monotonic() >= ending.until:
-            stop = stop or ending.because
+    spent = f"the budget of {budget} evaluations is spent"
+    while True:
+        if stop is None and time.monotonic() >= ending.until:
+            stop = ending.because if ledger.done < budget else spent
         try:
             if stop is None:
                 _ask(ledger, crew, batch)
@@ -277,14 +278,16 @@ def _work(
             told = _tell(ledger, crew, trial, outcome)
             if told is not None:
                 bar.update(ledger, crew.seconds)
-                stop = ending.after(ledger.optimizer, told) or stop
+                stop = ending.after(ledger, told) or stop
         if not crew.running:
             if stop is not None:
                 return stop
-            if not finished:  # other processes evaluate the last ones
+            if not finished:  # others evaluate the last ones, if any
+                done = ledger.done
+                bar.catch_up(done)
+                if done >= budget:
+                    return spent
                 time.sleep(WAIT)
-                bar.catch_up(ledger.done)
-    return f"the budget of {budget} evaluations is spent"
 
 
 def _result(ledger: Ledger, reason: str) -> Result:

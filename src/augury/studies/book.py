@@ -1,6 +1,7 @@
 """A run whose trials are kept in a study, together with other processes or after another one."""
 
 import contextlib
+import copy
 import logging
 import math
 import time
@@ -145,14 +146,13 @@ class Book:
     def ask(self, wanted: int) -> list[Trial]:
         """So many trials, or fewer where the budget ends; none while others evaluate its last ones."""
         trials = self._all()
-        self._take_back(trials)
-        asked: list[Trial] = []
         wanted = min(wanted, self._free(trials))
-        if wanted > 0:
-            self._repeat_all(trials)
+        if self._take_back(trials) or (wanted > 0 and self._repeat_all(trials)):
+            trials = self._all()
+        asked: list[Trial] = []
         self._sampler.together(max(1, wanted))
         while len(asked) < wanted:
-            trial = self._ask()
+            trial = self._ask(self._all() if asked else trials)
             if trial is None:
                 break
             asked.append(trial)
@@ -161,7 +161,7 @@ class Book:
     def _free(self, trials: Sequence[FrozenTrial]) -> int:
         """How many trials may be asked for now: of the budget, and of a finite space."""
         free = self.budget - sum(map(_taken, trials))
-        if math.isinf(self.space.size):
+        if free <= 0 or math.isinf(self.space.size):
             return free
         left = self.optimizer.left
         running = sum(_taken(one) and not one.state.is_finished() for one in trials)
@@ -169,9 +169,9 @@ class Book:
             raise exhausted(self.space)
         return int(min(free, max(0, left - running)))
 
-    def _ask(self) -> Trial | None:
+    def _ask(self, trials: Sequence[FrozenTrial]) -> Trial | None:
         """A trial of this process; None if others have taken all that the budget had left."""
-        identity = self._patiently(self._begin)
+        identity = self._patiently(lambda: self._begin(trials))
         trial = self._patiently(lambda: optuna.Trial(self._study, identity))
         number = trial.number
         self._held[number] = identity
@@ -183,8 +183,8 @@ class Book:
                 self._patiently(partial(trial._suggest, name, distribution))
         except (TypeError, ValueError) as error:  # what was enqueued is no value of the parameter
             self._refuse(number, f"the enqueued value of {name!r} must be one of its own; got: {error}")
-            return self._ask()
-        return own(self._patiently(lambda: self._storage.get_trial(identity)))
+            return self._ask(trials)
+        return own(trial._cached_frozen_trial)
 
     def _refuse(self, number: int, why: str) -> None:
         """End a trial that cannot be evaluated; it does not count."""
@@ -192,10 +192,9 @@ class Book:
         marks = {REASON: why[: notes.LONGEST], GONE: "it cannot be evaluated"}
         self._patiently(lambda: self._end(number, TrialState.FAIL, marks))
 
-    def _begin(self) -> int:
+    def _begin(self, trials: Sequence[FrozenTrial]) -> int:
         """The identity of a trial that waited, or of a new one; it has a lease from the start."""
         self._study._thread_local.cached_all_trials = None  # what Optuna's `ask` does, too
-        trials = self._study.get_trials(deepcopy=False)
         for trial in trials:
             if trial.state is TrialState.WAITING and self._claim(trial, trials):
                 return int(trial._trial_id)
@@ -228,10 +227,8 @@ class Book:
             reason = f"the value is {value}"
         state = TrialState.COMPLETE if reason is None else TrialState.FAIL
         attributes = {} if reason is None else {REASON: reason[: notes.LONGEST]}
-        identity = self._held[trial.number]
         values = None if value is None or reason is not None else [float(value)]
-        self._patiently(lambda: self._end(trial.number, state, attributes, values))
-        return own(self._patiently(lambda: self._storage.get_trial(identity)))
+        return own(self._patiently(lambda: self._end(trial.number, state, attributes, values)))
 
     def _end(
         self,
@@ -239,8 +236,8 @@ class Book:
         state: TrialState,
         attributes: Mapping[str, str],
         values: Sequence[float] | None = None,
-    ) -> None:
-        """The end of a trial that this process holds; if it was taken back meanwhile, see `_late`."""
+    ) -> FrozenTrial:
+        """A trial that this process holds, ended; if it was taken back meanwhile, see `_late`."""
         identity = self._held[number]
         frozen = self._storage.get_trial(identity)
         if GONE in frozen.system_attrs and not frozen.state.is_finished():
@@ -250,11 +247,16 @@ class Book:
             for key, text in attributes.items():
                 self._storage.set_trial_system_attr(identity, key, text)
             self._storage.set_trial_state_values(identity, state, values)
+            ended = copy.copy(frozen)
+            ended.state, ended.values = state, None if values is None else list(values)
+            ended.system_attrs = {**frozen.system_attrs, **attributes}
         except UpdateFinishedTrialError:
             self._late(number, state, values)
+            ended = self._storage.get_trial(identity)
         self._sampler.after_trial(self._study, frozen, state, values)
         self._holder.leave(identity)
         self._held.pop(number, None)
+        return ended
 
     def _late(self, number: int, state: TrialState, values: Sequence[float] | None) -> None:
         """A result that comes after its trial was taken back becomes a trial of its own."""
@@ -289,13 +291,16 @@ class Book:
 
     # ------------------------------------------------------------------ taking back
 
-    def _take_back(self, trials: Sequence[FrozenTrial]) -> None:
-        """End the trials of processes that are gone, and let them be repeated."""
+    def _take_back(self, trials: Sequence[FrozenTrial]) -> bool:
+        """End the trials of processes that are gone, and let them be repeated; whether there were any."""
+        any_gone = False
         for trial in trials:
             if trial.state is TrialState.RUNNING and trial.number not in self._held:
                 why = self._watcher.expired(trial)
                 if why is not None:
                     self._patiently(partial(self._lose, trial, why))
+                    any_gone = True
+        return any_gone
 
     def _give_up(self, number: int, why: str) -> None:
         identity = self._held.pop(number)
@@ -336,12 +341,14 @@ class Book:
             waiting = optuna.create_trial(state=TrialState.WAITING, system_attrs=attributes)
             self._study.add_trial(waiting)
 
-    def _repeat_all(self, trials: Sequence[FrozenTrial]) -> None:
+    def _repeat_all(self, trials: Sequence[FrozenTrial]) -> bool:
         """Let those be evaluated again whose process ended just when it had given them up."""
-        for trial in unrepeated(trials):
-            self._unrepeated[trial.number] += 1
-            if self._unrepeated[trial.number] == 2:  # that process has had its time
-                self._patiently(partial(self._repeat, trial._trial_id))
+        left = unrepeated(trials)
+        self._unrepeated.update(one.number for one in left)
+        old = [one for one in left if self._unrepeated[one.number] == 2]  # that process has had its time
+        for trial in old:
+            self._patiently(partial(self._repeat, trial._trial_id))
+        return bool(old)
 
     def retry(self, trial: Trial, reason: str, begin: Callable[[Trial], None]) -> bool:
         """Let another trial repeat one that failed, if that has not happened too often."""

@@ -30,6 +30,7 @@ def write(study: Study, trial: FrozenTrial, note: Note, part: int) -> None:
     text = json.dumps(to_json(content), allow_nan=False)
     for key, piece in pieces(f"{KEY}:{part}", text):
         study._storage.set_trial_system_attr(trial._trial_id, key, piece)
+        trial.system_attrs[key] = piece
 
 
 def pieces(key: str, text: str) -> list[tuple[str, str]]:
