@@ -438,6 +438,18 @@ def test_a_late_result_replaces_a_retry_that_runs(tmp_path, caplog):
     assert slow.done == quick.done == 1
 
 
+def test_a_late_result_replaces_the_repetition_of_a_repetition(tmp_path):
+    slow, quick, trial = late(tmp_path)
+    (retry,) = quick.ask(1)
+    quick._give_up(retry.number, "its worker died")
+    (again,) = quick.ask(1)
+    assert (again.number, again.params) == (2, trial.params)
+    slow.tell(trial, 0.5)
+    quick.tell(again, 0.75)
+    assert [t.state.name for t in slow._study.trials] == ["FAIL", "FAIL", "FAIL", "COMPLETE"]
+    assert slow.done == 1
+
+
 def test_a_result_that_comes_after_its_retry_is_dropped(tmp_path, caplog):
     slow, quick, trial = late(tmp_path)
     (retry,) = quick.ask(1)

@@ -98,8 +98,9 @@ class Book:
 
     def __exit__(self, *raised: object) -> None:
         try:
-            mistake = isinstance(raised[1], AuguryError) and not isinstance(raised[1], StorageError)
-            if mistake and self._new and self._is_worthless():
+            if isinstance(raised[1], StorageError):
+                return  # nothing can be written any more
+            if isinstance(raised[1], AuguryError) and self._new and self._is_worthless():
                 self._storage.delete_study(self._study._study_id)
                 return
             for number in list(self._held):  # an interrupt left them

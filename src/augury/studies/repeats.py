@@ -51,8 +51,13 @@ def repetition(trial: FrozenTrial) -> Repeats | None:
 
 
 def repeating(trials: Sequence[FrozenTrial], number: int) -> list[FrozenTrial]:
-    """The trials that repeat one: more than one, if processes have seen at once that it was lost."""
-    return [one for one in trials if RETRY in one.system_attrs and Repeats.of(one).number == number]
+    """The trials that repeat one, or a repetition of it; by number, as they must be given."""
+    chain, found = {number}, []
+    for one in trials:
+        if RETRY in one.system_attrs and Repeats.of(one).number in chain:
+            chain.add(one.number)
+            found.append(one)
+    return found
 
 
 def unrepeated(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
