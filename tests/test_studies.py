@@ -478,10 +478,11 @@ def test_trials_of_optunas_own_processes_are_left_alone(tmp_path):
     study = optuna.create_study(storage=storage, study_name="s")
     study.enqueue_trial({"x": 0.25})
     theirs = [study.ask(distributions_of(LINE)) for _ in range(2)]
-    with book(tmp_path, budget=2, lease=1e-9) as one:
+    with book(tmp_path, budget=2, lease=0.05) as one:
         for _ in range(2):
             (trial,) = one.ask(1)
             one.tell(trial, 1.0)
+            time.sleep(0.1)
         assert one.ask(1) == []
         assert one.done == 2
     assert [trial.state.name for trial in study.trials] == ["RUNNING"] * 2 + ["COMPLETE"] * 2
