@@ -349,12 +349,11 @@ def test_a_lease_is_raised_while_its_trial_runs(tmp_path):
     study = optuna.create_study(storage=storage)
     trial = study.ask()
     with leases.Holder(storage, seconds=0.2) as holder:
-        holder.keep(trial._trial_id)
+        holder.take(trial._trial_id)
         counts = set()
         until = time.monotonic() + 20.0
         while len(counts) < 3 and time.monotonic() < until:
-            lease = study.trials[0].system_attrs.get(leases.LEASE)
-            counts |= set() if lease is None else {json.loads(lease)[3]}
+            counts.add(json.loads(study.trials[0].system_attrs[leases.LEASE])[3])
         study.tell(trial, 1.0)  # a finished trial cannot be changed, and that is no error
         time.sleep(0.2)
         holder.leave(trial._trial_id)
@@ -490,7 +489,7 @@ def test_trials_of_optunas_own_processes_are_left_alone(tmp_path):
     assert study.best_value == 0.5
 
 
-def test_a_trial_that_waits_has_a_lease_before_it_runs(tmp_path):
+def test_a_trial_that_waits_is_claimed_before_it_runs(tmp_path):
     """A process that is killed in between leaves none that nobody takes back."""
     with book(tmp_path) as one, book(tmp_path) as two:
         one._study.enqueue_trial({"x": 0.25})
@@ -503,11 +502,13 @@ def test_a_trial_that_waits_has_a_lease_before_it_runs(tmp_path):
         with pytest.raises(SystemExit):
             one.ask(1)
         one._storage.set_trial_state_values = whole
-        assert leases.LEASE in one._study.trials[0].system_attrs
+        assert leases.CLAIM in one._study.trials[0].system_attrs
         whole(waiting._trial_id, TrialState.RUNNING)
-        one._storage.set_trial_system_attr(waiting._trial_id, leases.LEASE, dead_lease())
+        one._storage.set_trial_system_attr(waiting._trial_id, leases.CLAIM, dead_lease())
         (again,) = two.ask(1)
         assert again.params == {"x": 0.25}
+        two._storage.set_trial_system_attr(two._held[1], leases.CLAIM, dead_lease())
+        assert one._watcher.expired(one._study.trials[1]) is None  # of who did not begin it
 
 
 @pytest.mark.parametrize("mark", [{LOST: "its process died"}, {REASON: "no", GONE: AGAIN}])

@@ -114,7 +114,7 @@ class Book:
 
     def _is_worthless(self) -> bool:
         """Whether nothing is complete, and no other process has begun anything."""
-        mine = [leases.is_of_this_process(one.system_attrs.get(leases.LEASE)) for one in self._all()]
+        mine = [leases.is_of_this_process(leases.lease_of(one)) for one in self._all()]
         return all(mine) and not any(one.state is TrialState.COMPLETE for one in self._all())
 
     def close(self) -> None:
@@ -212,12 +212,12 @@ class Book:
             self._withdraw(trial, "another trial is in its place")
             return False
         try:
-            self._holder.write(identity)  # at first: of a trial without a lease no run is the owner
+            self._holder.claim(identity)  # or, if we die now, nobody would know that a run has begun it
             if not self._storage.set_trial_state_values(identity, TrialState.RUNNING):
                 return False
         except UpdateFinishedTrialError:
             return False
-        self._holder.keep(identity)
+        self._holder.take(identity)
         return True
 
     # ------------------------------------------------------------------ telling
@@ -398,4 +398,4 @@ def _counts(trial: FrozenTrial) -> bool:
 
 def _taken(trial: FrozenTrial) -> bool:
     """Whether it counts, or will when its run has evaluated it; of Optuna's own nobody knows."""
-    return (trial.state is TrialState.RUNNING and leases.LEASE in trial.system_attrs) or _counts(trial)
+    return (trial.state is TrialState.RUNNING and leases.lease_of(trial) is not None) or _counts(trial)

@@ -17,6 +17,7 @@ from optuna.storages import BaseStorage
 from optuna.trial import FrozenTrial
 
 LEASE = "augury:lease"
+CLAIM = "augury:claim"  # the lease of who tries to begin a trial that waits; several may
 SECONDS = 60.0  # without a change, after which a lease has expired
 
 
@@ -43,8 +44,17 @@ class Holder:
         self._ended.set()
         self._thread.join()
 
+    def claim(self, trial_id: int) -> None:
+        """Say who will hold the lease of a trial, if we are the one that begins it."""
+        self._storage.set_trial_system_attr(trial_id, CLAIM, self.lease())
+
+    def take(self, trial_id: int) -> None:
+        """Hold the lease of a trial."""
+        self._write(trial_id)
+        self.keep(trial_id)
+
     def keep(self, trial_id: int) -> None:
-        """Hold the lease of a trial that has it."""
+        """Hold the lease of a trial that was made with it."""
         with self._lock:
             self._held.add(trial_id)
 
@@ -64,12 +74,11 @@ class Holder:
                 held = tuple(self._held)
             for trial_id in held:
                 try:
-                    self.write(trial_id)
+                    self._write(trial_id)
                 except Exception:  # it ended meanwhile, or the database is away: the next time
                     continue
 
-    def write(self, trial_id: int) -> None:
-        """Let a trial have the lease."""
+    def _write(self, trial_id: int) -> None:
         self._storage.set_trial_system_attr(trial_id, LEASE, self.lease())
 
 
@@ -90,7 +99,7 @@ class Watcher:
 
         No run has begun that one, but Optuna, whose processes give no sign.
         """
-        lease, now = trial.system_attrs.get(LEASE), self._clock()
+        lease, now = lease_of(trial), self._clock()
         if lease is None:
             return None
         before, since = self._seen.get(trial._trial_id, (None, now))
@@ -102,6 +111,11 @@ class Watcher:
         if now - since >= self._seconds:
             return f"its process gave no sign for {self._seconds:g} seconds"
         return None
+
+
+def lease_of(trial: FrozenTrial) -> object:
+    """The lease of a trial that a run has begun, or may have; None of Optuna's own."""
+    return trial.system_attrs.get(LEASE, trial.system_attrs.get(CLAIM))
 
 
 def is_of_this_process(lease: object) -> bool:
