@@ -1,6 +1,7 @@
 """The Lunar-Lander runs of sto-bnts beside the authors' results: best seen, and evaluated anew.
 
-    augury bench run sto-bnts-lunar-lander-ours sto-bnts-lunar-lander-ours-batch
+    augury bench run sto-bnts-lunar-lander-ours --repeats 10
+    augury bench run sto-bnts-lunar-lander-ours-batch --device gpu  # or without a GPU
     python benchmarks/lunar_lander.py
 
 The best of noisy observations flatters. Of every run the best observed point and the one that

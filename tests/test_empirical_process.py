@@ -184,7 +184,7 @@ def small_apply(params, z):
 
 @pytest.mark.parametrize(
     "network",
-    [(small, small_apply), eqx.nn.MLP(1, "scalar", 8, 1, key=jax.random.key(0))],
+    [(small, small_apply), eqx.nn.MLP(1, "scalar", 8, 1, jnp.tanh, key=jax.random.key(0))],
     ids=["pair", "module"],
 )
 def test_a_study_with_a_network_of_ones_own_and_its_restored_state(network):

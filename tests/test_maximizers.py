@@ -412,3 +412,16 @@ def test_a_space_that_does_not_fit_is_refused(maximizer, space):
 def test_wrong_settings_are_refused_at_once(build):
     with pytest.raises(UnsupportedError, match=r"; got .*\. [A-Z]"):
         build()
+
+
+class NoGradient(Score):
+    """A hill whose value is a number everywhere, and whose gradient nowhere."""
+
+    def __call__(self, x):
+        return -jnp.sum((x - 0.3) ** 2) + jnp.sqrt(jnp.sum((x - x) ** 2))
+
+
+def test_a_score_without_a_usable_gradient_is_not_called_accurate():
+    etas = [maximize(RandomGrid(size=10), NoGradient(), BOX, root_key(s)).eta for s in range(5)]
+    assert max(etas) < 1.0
+    assert max(etas) > 0.5

@@ -5,12 +5,13 @@ import pytest
 
 from augury import Algorithm, Float, Optimizer, Pool, Space, UnsupportedError
 from augury.core.data import Data
-from augury.core.keys import fold, root_key
+from augury.core.keys import fold, generator, root_key
 from augury.core.precision import computing
 from augury.policies import InformationGain, Thompson
 from augury.surrogates import Capability, Ensemble, NTKProcess, SampleThenOptimize
+from augury.surrogates.networks import MLP
 from augury.surrogates.ntk import NTK
-from augury.surrogates.sample_then_optimize import NetworkPath, posterior_smb, simple_smb
+from augury.surrogates.sample_then_optimize import posterior_smb, simple_smb
 from computing import optimized  # noqa: F401 - a fixture for all tests here
 from samples import distance
 
@@ -67,16 +68,6 @@ def test_posterior_draws_match_the_limit():
     of_mean, of_covariance = distance(draws(model), mean, covariance)
     assert of_mean < 5.0
     assert of_covariance < 5.0
-
-
-def test_wider_networks_are_closer_to_the_limit():
-    errors = []
-    for width in (16, 512):
-        model = SampleThenOptimize(PROCESS, width=width)
-        mean, covariance = posterior_moments(model)
-        sample = draws(model)
-        errors.append(np.abs(np.cov(sample.T) - covariance).max() + np.abs(sample.mean(0) - mean).max())
-    assert errors[1] < errors[0]
 
 
 def test_a_larger_beta_widens_the_draws_and_leaves_the_mean():
@@ -165,28 +156,39 @@ def test_networks_follow_their_limit_where_large_biases_would_be_likeliest():
         assert np.abs(draw.path(x) - y).max() < 0.3 * y.std()
 
 
-def test_wider_networks_are_closer_to_the_draw_of_the_limit():
-    # the limit's draw from the same prior function and the same noise, by Matheron's rule
+def prior_function(kernel, width, key, at):
+    """f(x; θ_0) + ⟨∇f(x; θ_0), θ_0'⟩ of one hidden layer, the last layer of θ_0' being 0."""
+    network = MLP(1, width, "relu", kernel.weight_std, kernel.bias_std)
+    (W, b), (v, c) = network.init(fold(key, 0), 1)
+    (dW, db), _ = network.init(fold(key, 2), 1)
+    s, t, z = float(kernel.weight_std), float(kernel.bias_std), 2.0 * at - 1.0
+    h, slope = s * z @ W + t * b, s * z @ dW + t * db
+    values = s / np.sqrt(width) * (np.maximum(h, 0.0) + (h > 0.0) * slope) @ v + t * c
+    return np.sqrt(kernel.output) * values[:, 0]
+
+
+@pytest.mark.parametrize("beta", [1.0, 2.0])
+def test_a_draw_is_that_of_the_limit_and_the_closer_the_wider(beta):
+    """Of the limit: β g + k(K + σ²I)⁻¹(y + ε − β g(X)), with the same prior function g and noise ε."""
+    noise = 0.3
+    process = NTKProcess(depth=1, weight_std=1.5, bias_std=0.5, noise=noise, standardize=False)
+    kernel = process.fit(Data.of(X, Y), key=KEY).posterior.kernel
+    with computing():
+        K, k = np.asarray(kernel.gram(X, X)), np.asarray(kernel.gram(NEW, X))
+
     def error(width):
-        posterior = SampleThenOptimize(PROCESS, width=width).fit(Data.of(X, Y), key=KEY).posterior
-        kernel = PROCESS.fit(Data.of(X, Y), key=KEY).posterior.kernel
-        with computing():
-            K, k = np.asarray(kernel.gram(X, X)), np.asarray(kernel.gram(NEW, X))
-        errors, keys = [], [fold(KEY, i) for i in range(24)]
-        for key, draw in zip(keys, posterior.draws(keys=keys), strict=True):
-            path = draw.path
-            theta0, direction = path.correction
+        posterior = SampleThenOptimize(process, width=width).fit(Data.of(X, Y), key=KEY).posterior
+        errors, keys = [], [fold(KEY, i) for i in range(16)]
+        for key, draw in zip(keys, posterior.draws(keys=keys, scale=beta), strict=True):
+            epsilon = beta * np.sqrt(noise) * generator(fold(key, 1)).standard_normal(len(X))
+            g, g_new = (prior_function(kernel, width, key, at) for at in (X, NEW))
+            update = k @ np.linalg.solve(K + noise * np.eye(len(X)), Y + epsilon - beta * g)
+            errors.append(np.square(draw.path(NEW) - beta * g_new - update).mean())
+        return float(np.sqrt(np.mean(errors))) / beta
 
-            def prior(at, path=path, theta0=theta0, direction=direction):
-                untrained = NetworkPath(path.network, theta0, (theta0, direction), path.shift, path.scale)
-                return untrained(at)
-
-            targets = posterior._targets(fold(key, 1), 1.0)[: len(X)]
-            update = k @ np.linalg.solve(K + NOISE * np.eye(len(X)), targets - prior(X))
-            errors.append(np.square(path(NEW) - prior(NEW) - update).mean())
-        return float(np.sqrt(np.mean(errors)))
-
-    assert error(2048) < 0.5 * error(128)
+    narrow, wide = error(256), error(4096)
+    assert wide < 0.5 * narrow
+    assert wide < 0.02
 
 
 def test_a_theoretical_schedule_and_one_without_a_meaning():
@@ -200,9 +202,11 @@ def test_a_theoretical_schedule_and_one_without_a_meaning():
         return opt.ask().info["beta"]
 
     assert asked(InformationGain(c=2.0)) > 1.0
-    for bad in (lambda t, posterior: float("nan"), lambda t, posterior: -1.0, 0.0):
+    for bad in (lambda t, posterior: float("nan"), lambda t, posterior: -1.0, lambda t, posterior: 0.0):
         with pytest.raises(UnsupportedError, match="β"):
             asked(bad)
+    with pytest.raises(UnsupportedError, match="Thompson needs a surrogate with mean"):
+        Algorithm(surrogate, Thompson(0.0))
     for name in ("correction", "penalty", "perturb_targets"):
         with pytest.raises(UnsupportedError, match=name):
             SampleThenOptimize(**{name: "no"})

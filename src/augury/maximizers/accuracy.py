@@ -73,6 +73,8 @@ def estimate(
             ends = wander(score, space, starts, rng)
         elif space.continuous.all():
             ends = ascend(score, starts, max_evaluations=ASCENT_EVALUATIONS)
+            if np.array_equal(ends.rows, starts):  # its gradient is no number, or 0
+                ends = wander(score, space, starts, rng)
         else:
             ends = climb(score, space, starts)
         look(ends.rows, space.index_of(ends.rows), ends.scores)

@@ -4,7 +4,15 @@ from augury.policies.base import Picks, Policy
 from augury.policies.dpp_ts import DPPThompson
 from augury.policies.ei import EI
 from augury.policies.qei import QEI
-from augury.policies.schedules import Constant, Desautels, InformationGain, SqrtLog
+from augury.policies.schedules import (
+    Constant,
+    Desautels,
+    InformationGain,
+    NeuralBOAdaptive,
+    NeuralBOTheory,
+    SqrtLog,
+    UnionBound,
+)
 from augury.policies.sp import StochasticPolicy
 from augury.policies.thompson import Thompson
 from augury.policies.ts_rsr import TSRSR
@@ -21,9 +29,12 @@ __all__ = [
     "DPPThompson",
     "Desautels",
     "InformationGain",
+    "NeuralBOAdaptive",
+    "NeuralBOTheory",
     "Picks",
     "Policy",
     "SqrtLog",
     "StochasticPolicy",
     "Thompson",
+    "UnionBound",
 ]

@@ -14,7 +14,7 @@ from augury._types import Array
 from augury.core.keys import KeyArray, fold
 from augury.core.score import Score
 from augury.policies.base import Candidates, Chosen, Maximize, Picks
-from augury.policies.schedules import Schedule, as_schedule, beta_at
+from augury.policies.schedules import Constant, Schedule, as_schedule, beta_at
 from augury.surrogates.base import Capability, Path, Posterior
 
 
@@ -84,9 +84,10 @@ class Thompson:
 
     @property
     def requires(self) -> frozenset[Capability]:
-        """Paths; enlarging them also needs mean and variance."""
+        """Paths; also mean and variance to enlarge them, and the mean itself where β is 0."""
         enlarging = {Capability.MEAN, Capability.VAR} if self.eta is not None else set()
-        return frozenset({Capability.PATH} | enlarging)
+        mean = {Capability.MEAN} if as_schedule(self.beta) == Constant(0.0) else set()
+        return frozenset({Capability.PATH} | enlarging | mean)
 
     def choose(
         self,

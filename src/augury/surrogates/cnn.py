@@ -122,6 +122,11 @@ class CNN(Network):
         """With rounded ReLUs; None for the smooth activations."""
         return replace(self, rounding=width) if self.activation == "relu" else None
 
+    @property
+    def smooth(self) -> bool:
+        """As its activation and its pooling."""
+        return self.activation != "relu" and (self.pooling == "average" or self.pool == 1)
+
     def _sides(self) -> list[tuple[int, int]]:
         """Height and width before the first convolution and after each pooling."""
         sides = [self.image[:2]]

@@ -56,8 +56,8 @@ TINY = 1e-300
 LARGEST_DAMPING = 1e10  # in units of the mean of K's diagonal
 FIRST_DAMPING = 1e-4  # the least after a refused step, in the same units; λ may be nothing
 LARGEST_GROWTH = 100.0  # of the damping at a refused step, also where the loss was no number
-STEEP = 500.0  # tolerances of the gradient, above which no loss has settled,
-STEEPEST, FLAT = 0.5, 1e-4  # but at most and at least this
+STEEP = 500.0  # the same where steps lower the loss by little, if the network is known to have kinks,
+STEEPEST, FLAT = 0.5, 1e-4  # but at most and, for any network, at least this
 
 
 class Outcome(enum.IntEnum):
@@ -75,7 +75,10 @@ REASONS = {
     Outcome.CONVERGED: "The gradient vanished.",
     Outcome.OUT_OF_STEPS: "The number of steps was used up before the gradient vanished.",
     Outcome.SETTLED: "The loss settled before the gradient vanished, as at kinks of an activation.",
-    Outcome.STALLED: "No step lowered the loss any more, though the gradient had not vanished.",
+    Outcome.STALLED: (
+        "Steps lowered the loss by little or nothing, though the gradient had not vanished: perhaps "
+        "at kinks of an activation."
+    ),
     Outcome.NOT_FINITE: "The network or its gradient is not finite at its initial parameters.",
 }
 
@@ -142,6 +145,8 @@ def descend(
     outcome = jnp.where(
         finite, jnp.where(scale > 0.0, Outcome.RUNNING, Outcome.CONVERGED), Outcome.NOT_FINITE
     )
+    kinks = problem.network.rounded(jnp.zeros(())) is not None
+    steepest = jnp.clip((STEEP if kinks else SETTLED) * tolerance, FLAT, STEEPEST) * scale
     near = None if direct else _precondition(problem, delta, start[0], problem.lam + mu)
     count = jnp.asarray(0)
     first = State(
@@ -173,13 +178,14 @@ def descend(
         little = expected <= jnp.maximum(GAIN * tolerance * loss, EXACT * worst)
         steps, now = s.steps + 1, problem.loss(kept.r, kept.length)
         look, stuck = steps % WINDOW == 0, kept.mu > LARGEST_DAMPING * unit
+        steep = kept.gradient > steepest
         slow = look & (now > (1.0 - SETTLED * tolerance) * s.mark)
         outcome = jnp.select(
             [
                 (kept.gradient <= tolerance * scale) & little,
                 stuck & (kept.gradient <= SETTLED * tolerance * scale),
-                stuck | (slow & (kept.gradient > jnp.clip(STEEP * tolerance, FLAT, STEEPEST) * scale)),
-                slow,
+                stuck | (slow & steep & ~jnp.asarray(problem.network.smooth)),
+                slow & ~steep,
                 steps >= max_steps,
             ],
             [

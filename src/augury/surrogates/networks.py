@@ -102,6 +102,11 @@ class Network(eqx.Module):
         """The network with kinks that are rounded over `width`, for training; None if it has none."""
         return None
 
+    @property
+    def smooth(self) -> bool:
+        """Whether it is known to have no kinks: then a descent goes on, however slow, if it is steep."""
+        return False
+
     def last_inputs(self, params: Params, x: Float[Array, "*n D"]) -> Float[Array, "*n width"]:
         """What the last layer sees of x, where that layer is known."""
         raise NotImplementedError
@@ -147,6 +152,11 @@ class MLP(Network):
     def rounded(self, width: Float[Array, ""]) -> "MLP | None":
         """With rounded ReLUs; None for the smooth activations."""
         return replace(self, rounding=width) if self.activation == "relu" else None
+
+    @property
+    def smooth(self) -> bool:
+        """As its activation."""
+        return self.activation != "relu"
 
     def init(self, key: KeyArray, dim: int) -> tuple[Layer, ...]:
         """Independent N(0, 1) numbers."""
