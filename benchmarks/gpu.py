@@ -10,7 +10,6 @@ batch by two optimizers that know the same: the difference is compilation, of wh
 from __future__ import annotations
 
 import argparse
-import json
 import platform
 import time
 from typing import Any
@@ -20,7 +19,7 @@ import numpy as np
 
 from augury import Algorithm, Float, Optimizer, Space
 from augury.surrogates import NTKProcess, SampleThenOptimize
-from common import ackley
+from common import ackley, write_results
 
 DIMENSION, HALF_WIDTH = 12, 8.192
 
@@ -48,7 +47,7 @@ def ask(device: Any, networks: int, observations: int) -> dict[str, float]:
 
 
 def main() -> None:
-    """Print a table, and the numbers as one line of JSON."""
+    """Print a table and keep the numbers."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--networks", type=int, default=256)
     parser.add_argument("--observations", type=int, default=1000)
@@ -71,7 +70,7 @@ def main() -> None:
         print(f"ratio: {whole:.1f} for the whole ask, {training:.1f} for the training")
     names = {device: jax.devices(device)[0].device_kind for device in options.devices}
     machine = {"devices": names, "processor": platform.processor(), "jax": jax.__version__}
-    print(json.dumps({"machine": machine, **vars(options), "results": results}))
+    write_results("gpu", {"machine": machine, **vars(options), "results": results})
 
 
 if __name__ == "__main__":
