@@ -9,7 +9,7 @@ from scipy import stats
 from augury.bench.report import comparing, sentences
 from augury.bench.report.entries import LEAST_SHARE
 from augury.bench.report.model import ExperimentReport, MethodRow, Published, Table
-from augury.bench.report.numbers import NONE, mean_error, with_error
+from augury.bench.report.numbers import NONE, mean_error, p_value, with_error
 from augury.bench.statistics import Ranks
 
 
@@ -84,10 +84,11 @@ def _by_chance(items: Sequence[Published]) -> str | None:
         return None
     expected = sum(stats.norm.cdf(papers / math.hypot(ours, papers)) for _, ours, papers in both)
     total = sum(gap**2 / (ours**2 + papers**2) for gap, ours, papers in both)
+    p = p_value(float(stats.chi2.sf(total, len(both))))
     return (
         f"Were the two methods the same, it would be so in {expected:.1f} on average; all differences "
         f"together are χ² = {total:.1f} on {len(both)} degrees of freedom "
-        f"(p = {stats.chi2.sf(total, len(both)):.2f})."
+        f"(p {p if p.startswith('<') else f'= {p}'})."
     )
 
 
