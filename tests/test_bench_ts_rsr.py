@@ -254,7 +254,8 @@ def test_experiments_of_one_problem_are_ranked_together():
         together.sentences
     )
     # Φ(0.1 / √(0.01/3 + 0.01)) for each of the two, and (0.1² + 0.3²) / (0.01/3 + 0.01)
-    chance = "in 1.6 on average; all differences together are χ² = 7.5 on 2 degrees of freedom (p = 0.024)"
+    chance = "in 1.6 on average; all differences together are χ² = 7.5 on 2 degrees of freedom "
+    chance += "(p = 0.024)"
     assert chance in str(together.sentences)
     assert together.table.rows[0][1].endswith("[1.00 ± 0.10]")
     assert together.table.best == {(0, 1), (1, 1), (2, 2)}
