@@ -58,7 +58,9 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--peers", nargs="*", metavar="peer", help="run other libraries beside (default: all of them)"
     )
-    run.add_argument("--device", choices=("cpu", "gpu"), default="cpu", help="(default: cpu)")
+    run.add_argument(
+        "--device", choices=("cpu", "gpu"), default="cpu", help="for our own methods (default: cpu)"
+    )
     report = bench.add_parser("report", help="write results as an HTML and a Markdown page")
     report.add_argument(
         "names", nargs="*", metavar="name", help="experiments (default: all with results)"
