@@ -90,6 +90,10 @@ def test_an_experiment_is_run_from_the_command_line(tmp_path, capsys):
                 main(["bench", "run", "small", f"{option}={value}", *where])
             assert ended.value.code == 2
             assert "must be a whole number of at least 1" in capsys.readouterr().err
+    assert main(["bench", "run", "small", "--methods", "random", "--repeats", "1", *where]) == 0
+    assert "later:" not in capsys.readouterr().out
+    assert main(["bench", "run", "small", "--methods", "random", "best", *where]) == 2
+    assert "must be among random, later; got best" in capsys.readouterr().err
     assert main(["bench", "run", "large", *where]) == 2
     assert "must be one of small; got large" in capsys.readouterr().err
     assert main(["bench", "list", "--experiments", str(tmp_path / "none")]) == 2

@@ -56,6 +56,9 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--repeats", type=count, help="other than the experiment's")
     run.add_argument("--results", default="results", help="folder for results (default: results)")
     run.add_argument(
+        "--methods", nargs="+", metavar="method", help="only these (default: the experiment's)"
+    )
+    run.add_argument(
         "--peers", nargs="*", metavar="peer", help="run other libraries beside (default: all of them)"
     )
     run.add_argument(
@@ -86,6 +89,7 @@ def _bench(options: argparse.Namespace) -> int:
             quick=options.quick,
             workers=options.workers,
             repeats=options.repeats,
+            methods=options.methods,
             peers=options.peers,
             device=options.device,
         )

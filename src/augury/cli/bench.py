@@ -40,6 +40,7 @@ def run(
     quick: bool,
     workers: int | None,
     repeats: int | None,
+    methods: list[str] | None = None,
     peers: list[str] | None = None,
     device: Device = "cpu",
 ) -> int:
@@ -50,10 +51,26 @@ def run(
         experiment = read_experiment(found[name], quick=quick)
         if repeats is not None:
             experiment = replace(experiment, repeats=repeats)
+        if methods is not None:
+            experiment = only(experiment, methods)
         if peers is not None:
             experiment = with_peers(experiment, peers or list(PEERS))
         failures += _run(experiment, results, workers, device)
     return failures
+
+
+def only(experiment: Experiment, names: Iterable[str]) -> Experiment:
+    """The experiment with some of its methods."""
+    kept = tuple(method for method in experiment.methods if {method.name, method.group} & set(names))
+    known = {name for method in kept for name in (method.name, method.group)}
+    unknown = sorted(set(names) - known)
+    if unknown:
+        raise UnsupportedError(
+            f"the methods of {experiment.name} must be among "
+            f"{', '.join(dict.fromkeys(method.group for method in experiment.methods))}; got "
+            f"{', '.join(unknown)}. Use these names."
+        )
+    return replace(experiment, methods=kept)
 
 
 def with_peers(experiment: Experiment, names: Iterable[str]) -> Experiment:
