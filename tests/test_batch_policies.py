@@ -13,7 +13,7 @@ from augury.maximizers import Best, Exhaustive
 from augury.maximizers.scoring import values
 from augury.policies import EI, QEI, TSRSR, UCB, UCBPE, Desautels, DPPThompson, StochasticPolicy, Thompson
 from augury.surrogates import GaussianProcess, NeuralTangent, NTKProcess
-from augury.surrogates.base import Draw, Path
+from augury.surrogates.base import Path
 from augury.surrogates.gp_posterior import GPPosterior
 from known_line import (
     GRID,
@@ -91,9 +91,7 @@ class Low(Path):
 
 
 def test_ts_rsr_without_a_draw_above_the_mean_exploits_and_says_so(posterior, monkeypatch):
-    monkeypatch.setattr(
-        type(posterior), "draws", lambda self, *, keys, scale=1.0: [Draw(Low())] * len(keys)
-    )
+    monkeypatch.setattr(type(posterior), "sample", lambda self, *, key, scale=1.0: Low())
     indices, picks = choose(TSRSR(redraws=3), posterior)
     mean, _ = predict(X, Y, GRID)
     assert indices == [np.argmax(mean)]
@@ -279,8 +277,8 @@ class Three:
 
     noise_std = math.sqrt(NOISE3)
 
-    def draws(self, *, keys, scale=1.0):
-        return [Draw(None) for _ in keys]
+    def sample(self, *, key, scale=1.0):
+        return None
 
     def joint(self, xs):
         where = xs[:, 0].astype(int)

@@ -1,5 +1,7 @@
 """Draws from the posterior of a Gaussian process."""
 
+import weakref
+
 import numpy as np
 import pytest
 
@@ -20,6 +22,14 @@ def test_the_scale_of_a_path_is_that_of_its_distance_from_the_mean():
     first, second = posterior.draws(keys=[KEY, fold(KEY, 1)], scale=3.0)
     np.testing.assert_array_equal(first.path(NEW), wide)
     assert (second.path(NEW) != wide).all()
+
+
+def test_the_functions_of_a_batch_are_not_kept_all_at_once():
+    posterior = fit(FIXED, *observations(5)).posterior
+    alive = []
+    for draw in posterior.draws(keys=[fold(KEY, i) for i in range(4)]):
+        alive.append(weakref.ref(draw))
+        assert sum(made() is not None for made in alive) <= 2  # this one, and the last while it is made
 
 
 @pytest.mark.parametrize("n", [0, 20])

@@ -67,7 +67,7 @@ class DPPThompson:
         """One draw per key, then the steps of the chain."""
 
         def drawn(key: KeyArray, without: Sequence[Chosen]) -> Chosen:
-            path = posterior.draws(keys=[fold(key, 0)])[0].path
+            path = posterior.sample(key=fold(key, 0))
             return maximize(PathScore(path), key=fold(key, 1), without=without)
 
         points: list[Chosen] = []

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -105,10 +106,12 @@ class Thompson:
         plain = self.eta is None
         draws = posterior.draws(keys=[fold(key, 0) for key in keys], scale=beta if plain else 1.0)
         points: list[Chosen] = []
+        info: list[dict[str, Any]] = []
         for key, draw in zip(keys, draws, strict=True):
             score = PathScore(draw.path) if plain else self._enlarged(draw.path, posterior, beta)
             points.append(maximize(score, key=fold(key, 1), without=points))
-        return Picks(points, [{"beta": beta, **draw.info} for draw in draws])
+            info.append({"beta": beta, **draw.info})
+        return Picks(points, info)
 
     def _enlarged(self, path: Path, posterior: Posterior, beta: float) -> EnlargedPathScore:
         assert self.eta is not None

@@ -152,7 +152,7 @@ class TSRSR:
             if number == self.redraws:
                 return ceiling.smallest, number
             number += 1
-            path = posterior.draws(keys=[fold(key, 0, number)])[0].path
+            path = posterior.sample(key=fold(key, 0, number))
 
 
 def _least_ratio(

@@ -2,7 +2,7 @@
 
 import enum
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -101,9 +101,9 @@ class Posterior(eqx.Module):
     def sample(self, *, key: KeyArray, scale: float = 1.0) -> Path:
         """A function drawn from the posterior; μ + scale·(f − μ), so to speak, with another scale."""
 
-    def draws(self, *, keys: Sequence[KeyArray], scale: float = 1.0) -> list[Draw]:
-        """One function per key, made together where that is cheaper, and how each was made."""
-        return [Draw(self.sample(key=key, scale=scale)) for key in keys]
+    def draws(self, *, keys: Sequence[KeyArray], scale: float = 1.0) -> Iterable[Draw]:
+        """One function per key, and how each was made: together where that is cheaper, else in turn."""
+        return (Draw(self.sample(key=key, scale=scale)) for key in keys)
 
     def mean(self, x: Float[Array, "*n D"]) -> Float[Array, "*n"]:
         """μ(x)."""
