@@ -250,6 +250,17 @@ def test_no_point_of_a_finite_space_is_asked_twice(name):
     assert opt.ask().params == {"i": 1, "j": 1}
 
 
+@pytest.mark.filterwarnings("error")
+def test_where_warnings_are_errors_a_short_batch_leaves_nothing_pending():
+    opt = Optimizer(LATTICE, "random", seed=0)
+    opt.enqueue({"i": 1, "j": 1})
+    with pytest.raises(UserWarning, match="30 points were asked for, and 20 are left"):
+        opt.ask(30)
+    assert opt.trials == ()
+    assert opt.ask().params == {"i": 1, "j": 1}
+    assert len(opt.ask(19)) == 19
+
+
 @pytest.mark.parametrize("name", ["gp-ei", "gp-ts", "ts-rsr", "qei", "ucb-pe", "sp"])
 def test_the_points_of_a_batch_are_different(name):
     together, single = (Optimizer(LATTICE, name, "maximize", seed=0, initial=4) for _ in range(2))

@@ -121,21 +121,22 @@ class Optimizer:
         known, first = set(self._history.trials), self._history.next_number
         queue, shown = list(self._queue), self._shown
         batch = n + self._pending()  # with the points that are being evaluated
-        with computing(self.device):
-            while len(asked) < n:
-                try:
-                    asked += self._next(n - len(asked), batch=batch)
-                except SpaceExhausted:
-                    if not asked:
-                        raise
-                    break
-                except BaseException:  # what the caller never gets must not stay pending
-                    self._history.forget(self._history.trials.keys() - known)
-                    self._history.next_number, self._queue, self._shown = first, queue, shown
-                    raise
-        if len(asked) < n:
-            left = f"{len(asked)} {'is' if len(asked) == 1 else 'are'} left in the space"
-            warnings.warn(f"{n} points were asked for, and {left}: here they are.", stacklevel=3)
+        try:
+            with computing(self.device):
+                while len(asked) < n:
+                    try:
+                        asked += self._next(n - len(asked), batch=batch)
+                    except SpaceExhausted:
+                        if not asked:
+                            raise
+                        break
+            if len(asked) < n:
+                left = f"{len(asked)} {'is' if len(asked) == 1 else 'are'} left in the space"
+                warnings.warn(f"{n} points were asked for, and {left}: here they are.", stacklevel=3)
+        except BaseException:  # what the caller never gets must not stay pending
+            self._history.forget(self._history.trials.keys() - known)
+            self._history.next_number, self._queue, self._shown = first, queue, shown
+            raise
         return asked
 
     def _next(self, wanted: int, *, batch: int) -> list[Trial]:
