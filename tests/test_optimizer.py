@@ -566,6 +566,23 @@ def test_threads_may_share_an_optimizer():
     assert Optimizer.from_json(opt.to_json()).ask().params == opt.ask().params
 
 
+def test_a_point_enqueued_while_an_ask_fails_is_not_lost(monkeypatch):
+    opt = warm(Optimizer(BOX, "gp-ei", "maximize", seed=0), 8)
+    other = threading.Thread(target=opt.enqueue, args=({"x": 0.5, "y": 0.5},))
+
+    def fails(self):
+        other.start()
+        other.join(timeout=0.2)
+        raise MemoryError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(opt.model), "fitted", fails)
+        with pytest.raises(MemoryError):
+            opt.ask()
+    other.join()
+    assert opt.ask().params == {"x": 0.5, "y": 0.5}
+
+
 def test_an_optimizer_can_be_pickled_and_copied():
     opt = Optimizer(Space(x=Float(0.0, 1.0)), "gp-ei", seed=0, initial=2)
     for trial in opt.ask(3):

@@ -332,7 +332,9 @@ class Optimizer:
 
     def enqueue(self, params: Mapping[str, Any]) -> None:
         """Let this point be asked before any other; it may be one that was asked before."""
-        self._queue.append(self.space.check(params))
+        checked = self.space.check(params)
+        with self._lock:  # an ask that fails puts the queue back
+            self._queue.append(checked)
 
     # ------------------------------------------------------------------ looking
 
