@@ -98,6 +98,19 @@ def test_points_that_are_being_evaluated_count_as_a_batch():
     assert ends[0].number == ends[1].number < 60
 
 
+def test_uncertainty_sampling_goes_on_until_a_value_is_told():
+    """The rule would end it after one point, when the model knows no value yet."""
+    process = GaussianProcess(lengthscale=0.4, variance=1.0, noise=4.0, standardize=False)
+    opt = Optimizer(BOX, Algorithm(process, "ts-rsr"), seed=0, initial=("uncertainty", 6))
+    first = opt.ask(4)
+    assert [trial.info["chosen"] for trial in first] == ["uncertainty design"] * 4
+    for trial in first:
+        opt.tell(trial, float(trial.params["x"]))
+    for _ in range(3):  # one at a time: the rule says nothing
+        opt.tell(opt.ask(), 0.5)
+    assert opt.trials[6].info["initialization"] == "the number of points, 6"
+
+
 def test_a_batch_narrows_the_posterior_within_the_bound_of_lemma_b2():
     surrogate = GaussianProcess(lengthscale=0.4, variance=1.0, noise=4.0, standardize=False)
     for policy, rule in (("ts-rsr", "Bγ_T/T"), ("thompson", "(B−1)γ_T/T")):

@@ -161,10 +161,13 @@ class Optimizer:
         return len(self._history.trials) - len(self._history.order)
 
     def _initializing(self, points: int, batch: int) -> bool:
-        """Whether the initial design goes on; uncertainty sampling may end before its number."""
+        """Whether the initial design goes on.
+
+        Uncertainty sampling may end before its number, once there is a value for the model to go on with.
+        """
         if points >= self.initial.count:
             return False
-        if self.initial.kind != "uncertainty" or not points:
+        if self.initial.kind != "uncertainty" or not self._history.observations:
             return True
         if self._history.count(Origin.MODEL):
             return False
