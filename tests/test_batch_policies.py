@@ -12,6 +12,7 @@ from augury.core.keys import fold, generator
 from augury.maximizers import Best, Exhaustive
 from augury.maximizers.scoring import values
 from augury.policies import EI, QEI, TSRSR, UCB, UCBPE, Desautels, DPPThompson, StochasticPolicy, Thompson
+from augury.policies.thompson import PathScore
 from augury.surrogates import GaussianProcess, NeuralTangent, NTKProcess
 from augury.surrogates.base import Path
 from augury.surrogates.gp_posterior import GPPosterior
@@ -121,6 +122,45 @@ def test_ts_rsr_raises_f_star_when_its_search_finds_a_larger_mean(posterior):
     assert np.argmax(mean) in range(20, 45)
     for point, info in zip(picks.points, picks.info, strict=True):
         assert info["f_star"] > mean[point.index]
+
+
+def test_ts_rsr_raises_the_smallest_f_star_to_the_largest_mean_that_its_search_finds(
+    posterior, monkeypatch
+):
+    """No draw is above any mean, and the maximizer of the mean does not see where it is largest."""
+    monkeypatch.setattr(
+        type(posterior), "draws", lambda self, *, keys, scale=1.0: [Draw(Low())] * len(keys)
+    )
+
+    def maximize(score, *, key, without=(), anew=True, judged=True):
+        return Exhaustive()(score, POOL, t=1, key=key, exclude=set() if anew else set(range(20, 45)))
+
+    picks = TSRSR(redraws=3).choose(
+        posterior, rows(()), None, t=1, maximize=maximize, candidates=None, keys=[KEY]
+    )
+    mean, _ = predict(X, Y, GRID)
+    assert picks.points[0].index == np.argmax(mean)
+    assert mean.max() < picks.info[0]["f_star"] < mean.max() + 1e-5
+    assert picks.info[0]["best_mean"] == pytest.approx(mean.max())
+
+
+def test_a_draws_maximum_is_at_least_its_value_where_the_mean_is_largest(posterior):
+    """The maximizer of draws misses that place."""
+    mean, _ = predict(X, Y, GRID)
+
+    def maximize(score, *, key, without=(), anew=True, judged=True):
+        hidden = set(range(100)) if isinstance(score, PathScore) else set()
+        return Exhaustive()(score, POOL, t=1, key=key, exclude=hidden)
+
+    for seed in range(20):
+        key = fold(KEY, seed)
+        at_top = posterior.sample(key=fold(key, 0))(rows(GRID))[np.argmax(mean)]
+        if at_top > mean.max() + 1e-3:
+            picks = TSRSR().choose(
+                posterior, rows(()), None, t=1, maximize=maximize, candidates=None, keys=[key]
+            )
+            assert picks.info[0]["redraws"] == 0
+            assert picks.info[0]["f_star"] >= at_top - 1e-9
 
 
 # --------------------------------------------------------------- batches and single points

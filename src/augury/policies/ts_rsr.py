@@ -41,7 +41,11 @@ class MeanScore(Score):
 
 
 class RatioScore(Score):
-    """log σ(x) − log(f* − μ(x)); where μ is not below f*, as if it were by `least`."""
+    """log σ(x) − log(f* − μ(x)), with the logarithm's tangent where f* − μ is below `least`.
+
+    So where f* is not above μ, the largest μ wins, and not the largest σ: then the policy sees that f* is
+    too small.
+    """
 
     belief: Posterior
     best: Float[Array, ""]
@@ -51,8 +55,9 @@ class RatioScore(Score):
 
     def __call__(self, x: Float[Array, " D"]) -> Float[Array, ""]:
         """The score at one point."""
-        gap = jnp.maximum(self.best - self.belief.mean(x), self.least)
-        return 0.5 * jnp.log(self.belief.var(x)) - jnp.log(gap)
+        gap = self.best - self.belief.mean(x)
+        least = jnp.maximum(gap, self.least)
+        return 0.5 * jnp.log(self.belief.var(x)) - jnp.log(least) + (least - gap) / self.least
 
 
 class Ceiling(NamedTuple):
