@@ -248,6 +248,20 @@ def test_ucb_pe_does_not_explore_for_ever_while_others_are_pending(posterior):
     assert picks.info[0]["explores"] is True
 
 
+def test_ucb_pe_explores_where_pending_points_leave_little_to_know(posterior):
+    """They are beside the point of largest bound, with clearly lower bounds of their own."""
+    mean, var = predict(X, Y, GRID)
+    bound = mean + 2.0 * np.sqrt(var)
+    top = int(np.argmax(bound))
+    beside = [top - 5, top + 5]
+    assert bound[beside].max() < bound[top] - 0.1 * np.sqrt(var[top])
+    observed = np.concatenate([X, GRID[beside]])
+    _, left = predict(observed, np.zeros(len(observed)), GRID[[top]])
+    assert left[0] < 0.25 * var[top]
+    _, picks = choose(UCBPE(2.0), posterior, pending=GRID[beside])
+    assert picks.info[0]["explores"] is True
+
+
 # ------------------------------------------------------------------------------------- qEI
 
 
@@ -361,6 +375,12 @@ def test_dpp_ts_samples_its_distribution(pending, weight):
         counts[a, b] += 1
     error = np.sqrt(target * (1.0 - target) / runs) + 1.0 / runs
     assert np.all(np.abs(counts / runs - target) < 4.0 * error)
+
+
+def test_the_volume_of_dpp_ts_has_the_noise_variance():
+    members = [Best(np.array([float(i)]), i, 0.0, 1.0) for i in (0, 2)]
+    log_det = DPPThompson(weight=2.0)._log_det(Three(), np.array([[1.0]]), members)
+    assert math.exp(log_det) == pytest.approx(volume([1, 0, 2], 2.0))
 
 
 def test_a_dpp_ts_batch_tells_more_than_one_of_thompson_sampling(posterior):

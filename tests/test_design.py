@@ -137,6 +137,25 @@ def test_a_batch_narrows_the_posterior_within_the_bound_of_lemma_b2():
         assert first.info["initialization"].startswith(rule)
 
 
+def test_narrowing_counts_pending_points_and_takes_the_learnt_settings():
+    algorithm = Algorithm(GaussianProcess(), "ts-rsr", RandomGrid(size=64))
+    opt = Optimizer(BOX, algorithm, seed=0, initial=("uncertainty", 6))
+    for trial in opt.ask(6):
+        opt.tell(trial, float(np.sin(9.0 * trial.params["x"])))
+    other = Optimizer.from_json(opt.to_json(), algorithm=algorithm)
+    together, single = opt.ask(4), [other.ask() for _ in range(4)]
+    assert [trial.info["rho"]["batch"] for trial in single] == [1, 2, 3, 4]
+    assert single[3].info["rho"] == pytest.approx(together[0].info["rho"])
+    assert single[0].info["rho"]["realized"] < single[3].info["rho"]["realized"]
+    rows = np.array([BOX.encode(trial.params) for trial in opt.trials[:6]])
+    gain, unlearnt = (
+        prior_given(algorithm.surrogate, BOX, rows, key=root_key(0), settings=settings).information_gain()
+        for settings in (opt.model.settings, None)
+    )
+    assert together[0].info["rho"]["bound"] == pytest.approx(np.exp(4.0 * gain / 6))
+    assert gain != pytest.approx(unlearnt, rel=0.01)
+
+
 def test_surrogates_without_a_prior_variance_take_a_gaussian_process():
     for surrogate in (None, RandomForest()):
         belief = prior_given(surrogate, BOX, np.full((1, 2), 0.5), key=root_key(0))

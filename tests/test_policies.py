@@ -183,6 +183,9 @@ def test_ei_is_algorithm_ego_with_believed_values_of_pending_points(posterior):
     assert picks.info[2]["incumbent"] == pytest.approx(largest, rel=1e-6)
     rest, _ = choose(EI(), posterior, count=1, pending=GRID[expected[:2]])
     assert rest == expected[2:]
+    _, picks = choose(EI(), posterior, pending=GRID[[np.argmax(mean)]])
+    assert picks.info[0]["incumbent"] == pytest.approx(mean.max(), rel=1e-6)
+    assert mean.max() > incumbent + 1e-3
 
 
 def test_the_incumbent_is_a_mean_and_not_a_noisy_value():
