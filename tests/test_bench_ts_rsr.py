@@ -15,7 +15,7 @@ from augury.bench.records import check_records
 from augury.bench.report import html, markdown
 from augury.bench.report.gathering import build_report
 from augury.bench.report.overall import overall
-from augury.bench.ts_rsr_code import LogCandidates, OnCandidates, RedrawnNoise, adam
+from augury.bench.ts_rsr_code import LogCandidates, OnCandidates, OnRows, RedrawnNoise, adam
 from augury.core.data import Data
 from augury.core.keys import fold
 from augury.core.precision import computing
@@ -96,6 +96,15 @@ def test_draws_at_the_candidates_have_the_posteriors_covariance():
     exact = np.random.default_rng(0).multivariate_normal(mean, covariance, 100_000).argmax(1)
     p = np.bincount(exact, minlength=4) / 100_000
     assert np.all(np.abs(wins / 400 - p) < 4.0 * np.sqrt(p * (1.0 - p) / 400) + 1.0 / 400)
+
+
+def test_redrawn_functions_are_known_at_the_candidates_alone_too():
+    places = rows(np.array([0.1, 0.31, 0.5, 0.9]))
+    drawing = OnRows(fitted(), places, places[:0])
+    path = drawing.sample(key=KEY, scale=2.0)
+    (same,) = drawing.draws(keys=[KEY], scale=2.0)
+    np.testing.assert_array_equal([path(x) for x in places], same.path.values)
+    assert path(np.array([0.2, 0.0])) == -np.inf
 
 
 def test_maxima_of_the_mean_are_candidates():

@@ -4,7 +4,7 @@ All maximizations of a batch are over one small set of points, and the values, w
 noise every time that the model is fitted.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -72,10 +72,14 @@ class OnRows:
         """The posterior's."""
         return self._mean if x is self._rows else self.posterior.mean(x)
 
-    def draws(self, *, keys: Sequence[KeyArray], scale: float = 1.0) -> list[Draw]:
+    def sample(self, *, key: KeyArray, scale: float = 1.0) -> TableDraw:
+        """One function."""
+        z = generator(key).standard_normal(len(self._mean))
+        return TableDraw(self._rows, self._mean + scale * (self._L @ z))
+
+    def draws(self, *, keys: Sequence[KeyArray], scale: float = 1.0) -> Iterable[Draw]:
         """One function per key."""
-        z = (generator(key).standard_normal(len(self._mean)) for key in keys)
-        return [Draw(TableDraw(self._rows, self._mean + scale * (self._L @ each))) for each in z]
+        return (Draw(self.sample(key=key, scale=scale)) for key in keys)
 
 
 _factor = jit(joint_factor)
