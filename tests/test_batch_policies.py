@@ -128,9 +128,7 @@ def test_ts_rsr_raises_the_smallest_f_star_to_the_largest_mean_that_its_search_f
     posterior, monkeypatch
 ):
     """No draw is above any mean, and the maximizer of the mean does not see where it is largest."""
-    monkeypatch.setattr(
-        type(posterior), "draws", lambda self, *, keys, scale=1.0: [Draw(Low())] * len(keys)
-    )
+    monkeypatch.setattr(type(posterior), "sample", lambda self, *, key, scale=1.0: Low())
 
     def maximize(score, *, key, without=(), anew=True, judged=True):
         return Exhaustive()(score, POOL, t=1, key=key, exclude=set() if anew else set(range(20, 45)))
