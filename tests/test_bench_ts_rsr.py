@@ -15,7 +15,14 @@ from augury.bench.records import check_records
 from augury.bench.report import html, markdown
 from augury.bench.report.gathering import build_report
 from augury.bench.report.overall import overall
-from augury.bench.ts_rsr_code import LogCandidates, OnCandidates, OnRows, RedrawnNoise, adam
+from augury.bench.ts_rsr_code import (
+    LogCandidates,
+    OnCandidates,
+    OnRows,
+    RedrawnNoise,
+    adam,
+    jitter_in_single_precision,
+)
 from augury.core.data import Data
 from augury.core.keys import fold
 from augury.core.precision import computing
@@ -105,6 +112,28 @@ def test_redrawn_functions_are_known_at_the_candidates_alone_too():
     (same,) = drawing.draws(keys=[KEY], scale=2.0)
     np.testing.assert_array_equal([path(x) for x in places], same.path.values)
     assert path(np.array([0.2, 0.0])) == -np.inf
+
+
+def test_jitter_is_what_gpytorch_adds_in_single_precision():
+    """By its warnings (GPyTorch 1.15): 50 or 300 points, half of them in a cluster beside the centre."""
+    process = GaussianProcess(
+        lengthscale=math.log(2) / 12, variance=math.log(2), noise=1e-6, relative=True
+    )
+    for n, spread, known in ((50, 0.3, 0.0), (50, 0.03, 1e-5), (300, 0.3, 1e-5), (300, 0.01, 1e-4)):
+        for seed in range(3):
+            rng = np.random.RandomState(seed)
+            far, near = (
+                rng.uniform(-6, 6, (n // 2, 2)),
+                (4.7, 3.1) + spread * rng.normal(size=(n // 2, 2)),
+            )
+            x = (np.concatenate([far, near]) + 6.0) / 12.0
+            assert jitter_in_single_precision(process, x) == known
+    data = Data.of(x, np.sin(x[:, 0]))
+    noise = [
+        RedrawnNoise(process, 1e-3, single).fit(data, key=KEY).info["noise"] for single in (False, True)
+    ]
+    assert noise[1] == pytest.approx((1e-6 + 1e-4) * np.var(data.y[:n]), rel=0.05)
+    assert noise[0] == pytest.approx(1e-6 * np.var(data.y[:n]), rel=0.05)
 
 
 def test_maxima_of_the_mean_are_candidates():

@@ -243,7 +243,8 @@ def _batch(settings: Settings) -> dict[str, Any]:
         standardize=settings.take("standardize", True),
     )
     redrawn = settings.take("redrawn_noise")
-    surrogate = surrogate if redrawn is None else RedrawnNoise(surrogate, redrawn)
+    single = settings.take("single_precision", False)
+    surrogate = surrogate if redrawn is None else RedrawnNoise(surrogate, redrawn, single)
     size, ascends = settings.take("candidates"), settings.take("ascend_mean", False)
     refine, rate = settings.take("refine_steps", 0), settings.take("refine_rate", 0.01)
     policy = _policy(settings, size)

@@ -5,13 +5,14 @@ noise every time that the model is fitted.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
+from scipy.linalg import lapack
 from scipy.spatial.distance import cdist
 
 from augury import theory
@@ -29,10 +30,12 @@ from augury.surrogates import Fit, GaussianProcess
 from augury.surrogates.base import Capability, Draw, Path, Posterior
 from augury.surrogates.gp_posterior import GPPosterior, joint_factor
 from augury.surrogates.hyperfit import Tuned
+from augury.surrogates.kernels import kernel_class
 
 STEP = 128  # the numbers of candidates for which something is compiled are its multiples
 LARGEST = 1e300  # in the place of infinity
 ROUNDING = 1e-9  # of a score, by which another one must be larger
+JITTERS = (1e-6, 1e-5, 1e-4)  # that GPyTorch tries in single precision
 FAR = 0.1  # in the problem's units, from which two points are different candidates
 
 
@@ -238,12 +241,15 @@ class RedrawnNoise:
     """A Gaussian process that adds noise to the values, other noise in every fit.
 
     Args:
-        process: the process.
+        process: the process, with lengthscales and variances that are given.
         deviation: of the noise, in units of the values' standard deviation.
+        single: whether the covariance must have a factor in single precision: where points are close
+            together it has none, and the code's library adds jitter until there is one, which smooths.
     """
 
     process: GaussianProcess
     deviation: float = 1e-3
+    single: bool = False
 
     capabilities: ClassVar[frozenset[Capability]] = GaussianProcess.capabilities
 
@@ -256,11 +262,38 @@ class RedrawnNoise:
         x, y = data.x[: data.n], data.y[: data.n]
         noise = self.deviation * y.std() * generator(fold(key, 1)).standard_normal(len(y))
         noisy = Data.of(x, y + noise, data.groups)
-        return self.process.fit(noisy, key=key, tuned=tuned)
+        process = self.process
+        if self.single:
+            assert process.noise is not None
+            process = replace(process, noise=process.noise + jitter_in_single_precision(process, x))
+        return process.fit(noisy, key=key, tuned=tuned)
 
     def fits(self, parameters: int) -> str | None:
         """As of the process."""
         return self.process.fits(parameters)
+
+
+def jitter_in_single_precision(process: GaussianProcess, x: Float[np.ndarray, "n D"]) -> float:
+    """What GPyTorch adds to the diagonal: 0, 1e-6, 1e-5 or 1e-4, the first with a factor in float32.
+
+    deviation: where even 1e-4 is not enough, the code's batch is random; here that is what is added.
+    """
+    assert process.variance is not None
+    assert process.noise is not None
+    scaled = x.astype(np.float32) / np.asarray(process.lengthscale, dtype=np.float32)
+    scaled -= scaled.mean(axis=0)
+    norms, ones = (scaled**2).sum(axis=1), np.ones(len(x), dtype=np.float32)
+    # ‖a‖² + ‖b‖² − 2⟨a, b⟩ by one product, as there: close points have distances of rounding errors
+    left, right = np.stack([*(-2.0 * scaled.T), norms, ones]), np.stack([*scaled.T, ones, norms])
+    squares = np.maximum(left.T @ right, np.float32(0.0))
+    np.fill_diagonal(squares, 0.0)
+    kernel, _ = kernel_class(process.kernel).value_and_slope(squares)
+    K = np.float32(process.variance) * kernel.astype(np.float32)
+    for jitter in (0.0, *JITTERS):
+        diagonal = np.float32(process.noise + jitter) * np.eye(len(x), dtype=np.float32)
+        if lapack.spotrf(K + diagonal, lower=1)[1] == 0:
+            return jitter
+    return JITTERS[-1]
 
 
 @dataclass(frozen=True)
