@@ -16,6 +16,7 @@ from augury.surrogates import (
     RandomForest,
     SampleThenOptimize,
     TangentProcess,
+    tangent,
 )
 from augury.surrogates.user_networks import ModuleNetwork, UserNetwork
 
@@ -157,3 +158,23 @@ def test_large_networks_are_scored_at_few_points_at_a_time():
             256 <= network.rows_at_once < 1024
         )  # their gradients fill at most half of what a Jacobian may
     assert UserNetwork(draw, good).rows_at_once is None
+
+
+@pytest.mark.parametrize("name", ["sto-bnts", "neural-ucb"])  # a draw, a posterior that is conditioned
+def test_a_network_whose_jacobian_does_not_fit_into_memory_suggests_the_same(name, monkeypatch):
+    rows = np.random.default_rng(0).random((12, 2))
+
+    def asked():
+        # functions of its own, so that nothing is used that was compiled for another memory
+        process = EmpiricalProcess((lambda key: draw(key), lambda params, z: good(params, z)))
+        opt = Optimizer(Pool(rows), algorithm(name, process), seed=0, initial=1)
+        for index in range(6):
+            opt.tell({"index": index}, float(np.sin(5.0 * rows[index, 0])))
+        return opt.ask(2)
+
+    whole = asked()
+    monkeypatch.setattr(tangent, "MEMORY", 8 * 24 * 8)  # of 32 rows of 24 numbers, 8 in float64
+    for kept, blockwise in zip(whole, asked(), strict=True):
+        assert blockwise.params == kept.params
+        assert blockwise.info["mean"] == pytest.approx(kept.info["mean"], rel=1e-6)
+        assert blockwise.info["std"] == pytest.approx(kept.info["std"], rel=1e-6)

@@ -104,6 +104,26 @@ def test_blocks_of_rows_give_the_same_under_a_small_memory(name, monkeypatch):
     np.testing.assert_allclose(flat(pulled), J.T @ c, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("name", ["cnn", "user"])
+def test_few_rows_that_are_kept_go_with_many_that_are_not(name, monkeypatch):
+    network, params, x, J = case(name, n=7)
+    front = params[: len(network.channels)] if name == "cnn" else params
+    monkeypatch.setattr(tangent, "MEMORY", 5 * tangent._bytes(front))
+
+    @eqx.filter_jit
+    def products(params, x):
+        many, few = (network.linearize(params, z)[1] for z in (x, x[:2]))
+        assert isinstance(many, tangent.Blockwise)
+        assert not isinstance(few, tangent.Blockwise)
+        many = jax.lax.cond(x[0, 0] < 2.0, lambda: many, lambda: many)  # arrays and nothing else
+        return many.gram(few), few.gram(many)
+
+    with computing():
+        beside, below = products(params, x)
+    np.testing.assert_allclose(beside, J @ J[:2].T, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(below, J[:2] @ J.T, rtol=1e-10, atol=1e-12)
+
+
 def test_float32_parameters_give_float32():
     network, params, x, J = case("relu-2")
     K = tangent.ntk(network, tangent.cast(params, np.float32), x)

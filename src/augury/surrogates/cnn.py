@@ -164,7 +164,7 @@ class CNN(Network):
         """The values at the rows of `x`; dense layers as in an MLP, the rows of J for convolutions."""
         front, dense = params[: len(self.channels)], params[len(self.channels) :]
         if not fits_memory(len(x), front):
-            return linearize_any(self.__call__, params, x)
+            return linearize_any(self, params, x)
         values, blocks, back = backward(self, dense, self._convolve(front, x), to_inputs=True)
 
         def gradient(row: Array, slope: Array) -> tuple[Layer, ...]:

@@ -96,7 +96,7 @@ class Network(eqx.Module):
 
     def linearize(self, params: Params, x: Float[Array, "n D"]) -> tuple[Float[Array, " n"], Tangent]:
         """The values at the rows of `x` and their derivative by the parameters."""
-        return linearize_any(self.__call__, params, x)
+        return linearize_any(self, params, x)
 
     def rounded(self, width: Float[Array, ""]) -> "Network | None":
         """The network with kinks that are rounded over `width`, for training; None if it has none."""

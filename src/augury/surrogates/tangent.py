@@ -145,8 +145,10 @@ class Rows(Tangent):
         """Jᵀc."""
         return jax.tree.map(lambda j: jnp.tensordot(c, j, axes=1), self.jacobian)
 
-    def gram(self, other: "Rows") -> Float[Array, "n m"]:  # type: ignore[override]
+    def gram(self, other: "Rows | Blockwise") -> Float[Array, "n m"]:  # type: ignore[override]
         """JJ'ᵀ."""
+        if isinstance(other, Blockwise):
+            return other.gram(self).T
         return _total(jax.tree.map(lambda a, b: _flat(a) @ _flat(b).T, self.jacobian, other.jacobian))
 
     def diagonal(self) -> Float[Array, " n"]:
@@ -175,8 +177,10 @@ class Layers(Tangent):
         front: tuple[Layer, ...] = () if self.front is None else self.front.pull(c)
         return (*front, *(block.pull(c) for block in self.dense))
 
-    def gram(self, other: "Layers") -> Float[Array, "n m"]:  # type: ignore[override]
+    def gram(self, other: "Layers | Blockwise") -> Float[Array, "n m"]:  # type: ignore[override]
         """Σ_layers of the layers' parts of K."""
+        if isinstance(other, Blockwise):
+            return other.gram(self).T
         parts = [a.gram(b) for a, b in zip(self.dense, other.dense, strict=True)]
         if self.front is not None and other.front is not None:
             parts.append(self.front.gram(other.front))
@@ -207,7 +211,7 @@ class Layers(Tangent):
 class Blockwise(Tangent):
     """J of any network whose rows would fill more than `MEMORY`: none is kept."""
 
-    apply: Apply  # of a module, whose arrays are part of this pytree
+    apply: Apply  # a module, whose arrays are part of this pytree; its bound method would not be
     params: Params
     x: Float[Array, "n D"]
 
@@ -219,8 +223,11 @@ class Blockwise(Tangent):
         """Jᵀc, by reverse differentiation."""
         return jax.vjp(self._values, self.params)[1](c)[0]
 
-    def gram(self, other: "Blockwise") -> Float[Array, "n m"]:  # type: ignore[override]
-        """JJ'ᵀ, a block of rows at a time on either side."""
+    def gram(self, other: Tangent) -> Float[Array, "n m"]:
+        """JJ'ᵀ, a block of rows at a time on either side; one at a time of a J' that is kept."""
+        if not isinstance(other, Blockwise):
+            like = other.diagonal()
+            return jax.lax.map(lambda c: self.push(other.pull(c)), jnp.eye(len(like), dtype=like.dtype)).T
         left, right = self._blocks(self.x), self._blocks(other.x)
 
         def row(a: Array) -> Array:
