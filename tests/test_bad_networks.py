@@ -160,6 +160,22 @@ def test_large_networks_are_scored_at_few_points_at_a_time():
     assert UserNetwork(draw, good).rows_at_once is None
 
 
+def test_functions_of_a_network_need_not_be_hashable():
+    class Function:
+        __hash__ = None
+
+        def __init__(self, inner):
+            self.inner = inner
+
+        def __call__(self, *args):
+            return self.inner(*args)
+
+    process = EmpiricalProcess((Function(draw), Function(good)))
+    opt = Optimizer(Pool(np.eye(4)[:, :2]), algorithm("sto-bnts", process), seed=0, initial=1)
+    opt.tell({"index": 0}, 1.0)
+    assert opt.ask().info["training"]["converged"]
+
+
 @pytest.mark.parametrize("name", ["sto-bnts", "neural-ucb"])  # a draw, a posterior that is conditioned
 def test_a_network_whose_jacobian_does_not_fit_into_memory_suggests_the_same(name, monkeypatch):
     rows = np.random.default_rng(0).random((12, 2))

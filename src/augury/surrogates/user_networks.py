@@ -59,7 +59,7 @@ class UserNetwork(Network):
     @property
     def rows_at_once(self) -> int | None:
         """Few where it sees images, of which its layers may make many, or has many parameters."""
-        return _rows_at_once(self.shape, _drawn_count(self.draw))
+        return _rows_at_once(self.shape, _drawn_count(Held(self.draw)))
 
     @property
     def knows_last(self) -> bool:
@@ -165,10 +165,10 @@ def _rows_at_once(shape: tuple[int, ...] | None, parameters: int) -> int | None:
 
 
 @functools.lru_cache(maxsize=256)
-def _drawn_count(draw: Callable[[Any], Params]) -> int:
+def _drawn_count(draw: Held) -> int:
     """The number of parameters; 1 if that is not known, because it cannot be drawn."""
     try:
-        return max(1, parameter_count(jax.eval_shape(draw, jax.random.key(0))))
+        return max(1, parameter_count(jax.eval_shape(draw.value, jax.random.key(0))))
     except Exception:  # what is wrong is said where parameters are drawn in earnest
         return 1
 
