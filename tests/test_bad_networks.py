@@ -66,6 +66,10 @@ BAD = {
     "integers among the parameters": (lambda key: (*draw(key), jnp.arange(3)), good),
     "a gradient of NaN": (draw, lambda p, z: good(p, z) + jnp.sqrt(jnp.abs(z[0] * p[0][0, 0]))),
     "another number of columns": (lambda key: jnp.ones(7), lambda p, z: z @ p),
+    "other shapes for another key": (
+        lambda key: jnp.ones(1 + int(jax.random.randint(key, (), 0, 1000))),
+        lambda p, z: p.sum() * z[0],
+    ),
     "NumPy": (draw, lambda p, z: np.tanh(z @ p[0]) @ p[1]),
 }
 

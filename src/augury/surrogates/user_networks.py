@@ -13,7 +13,7 @@ from jaxtyping import Float
 
 from augury._errors import AuguryError, DataError, UnsupportedError
 from augury._types import Array
-from augury.core.keys import KeyArray, generator
+from augury.core.keys import KeyArray, fold, generator
 from augury.core.precision import computing, jit, to_numpy
 from augury.surrogates.cnn import CNN
 from augury.surrogates.networks import Network
@@ -242,16 +242,25 @@ def check_network(network: Network, dim: int, key: KeyArray) -> Params:
             f"a network and its gradient must be finite; got NaN or infinity at the centre of the space "
             f"(value {value}). Avoid roots, logarithms and divisions at 0."
         )
-    if isinstance(network, UserNetwork) and network.last is not None:
-        _check_last(network.last, params)
+    if isinstance(network, UserNetwork):
+        if _shapes(network.init(fold(key, 1), dim)) != _shapes(params):
+            raise UnsupportedError(
+                "draw must return parameters of the same structure and shapes for every key; got others "
+                "for another key. Let only their values depend on the key."
+            )
+        if network.last is not None:
+            _check_last(network.last, params)
     return params
+
+
+def _shapes(params: Params) -> Any:
+    return jax.tree.map(np.shape, params)
 
 
 def _check_last(last: Callable[[Params], Params], params: Params) -> None:
     """Refuse what does not give parameters of the same shapes."""
     try:
-        shapes = jax.tree.map(np.shape, params)
-        same = jax.tree.map(np.shape, last(params)) == shapes
+        same = _shapes(last(params)) == _shapes(params)
     except Exception as error:
         raise UnsupportedError(
             f"last must accept the parameters that draw returns; got {_named(error)}. "
