@@ -148,6 +148,18 @@ def test_single_precision_is_a_matter_of_the_network_s_own_scale(factor, single)
     assert ("float32" in result.method) == single
 
 
+@pytest.mark.parametrize("factor", [1e-30, 1e30])
+def test_a_network_of_any_scale_is_trained(factor):
+    network = UserNetwork(
+        lambda key: jax.random.normal(key, (20,)), lambda p, z: factor * (p @ _features(z))
+    )
+    x, y = data(25)
+    plain = fit(LINEAR, draws(LINEAR), x, y, lam=1e-2)
+    scaled = fit(network, draws(network), x, factor * y, lam=1e-2 * factor**2)
+    assert scaled.converged.all()
+    np.testing.assert_allclose(scaled.loss / factor**2, plain.loss, rtol=1e-3)
+
+
 def test_padding_does_not_matter_and_the_result_is_deterministic():
     x, y = data(25)
     theta0, options = draws(SMOOTH), {"lam": 1e-2, "tolerance": 1e-9}

@@ -55,6 +55,7 @@ SHORTER = 4  # times fewer steps are the most of a stage before the last
 PROGRAMS = 64  # that are kept compiled
 SINGLE_LAM = 1e-5  # the smallest λ for which products are computed in float32, in units of K's diagonal
 SINGLE_TOLERANCE = 1e-4  # and the smallest tolerance
+SINGLE_UNIT = 1e12  # and the largest such unit, or its inverse: beyond, products leave float32's range
 NO_LAM = 1e-8  # below which λ is to be 0, in the same units
 FEW_POINTS = 8  # that show the scale of a user's network
 BATCH_MEMORY = 4 * 2**30  # bytes for the networks that are trained side by side on an accelerator
@@ -132,6 +133,7 @@ def train(
     goal = np.where(mask, goal if offset is None else goal - np.asarray(offset), 0.0)
     lam = np.asarray(lam, dtype=np.float64)
     single = small >= SINGLE_LAM and tolerance >= SINGLE_TOLERANCE
+    single = single and 1.0 / SINGLE_UNIT <= unit <= SINGLE_UNIT
     method = "dual" if len(x) <= LARGEST_MATRIX else "dual-cg"
     with computing():
         problem = Problem(network, theta0, x, mask.astype(np.float64), goal, lam)
