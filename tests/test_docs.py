@@ -1,5 +1,6 @@
 """Everything that the documentation shows is run, or at least read by what would run it."""
 
+import json
 import re
 import shlex
 import subprocess
@@ -114,6 +115,16 @@ def test_the_table_of_algorithms_has_every_algorithm_once():
     text = (DOCS / "algorithms.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `([\w-]+)` \|", text.partition("## All of them")[2], re.MULTILINE)
     assert rows == list(augury.algorithms())
+
+
+def test_the_table_of_algorithms_has_the_seconds_that_were_measured_last():
+    rows = json.loads((ROOT / "benchmarks/results/neural.json").read_text(encoding="utf-8"))["rows"]
+    of = {(row["algorithm"], row["observations"], row["batch"]): row["seconds"] for row in rows}
+    page = (DOCS / "algorithms.md").read_text(encoding="utf-8").replace("\N{NO-BREAK SPACE}", " ")
+    one, image = of["sto-bnts", 500, 1], of["images", 100, 1]
+    assert f"| {one:.1f} s at 500 ᶜ; images: {image:.0f} s at 100 ᶜ |" in page
+    assert f"| {of['sto-bnts-linear', 2000, 1]:.1f} s at 2000 ᶜ |" in page
+    assert f"`sto-bnts` takes {of['sto-bnts', 2000, 4]:.0f} s for a batch of 4" in page
 
 
 def test_the_reference_has_every_public_name():
