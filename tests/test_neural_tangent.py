@@ -209,3 +209,14 @@ def test_images_are_scored_a_few_at_a_time():
 def test_a_diagonal_needs_noise():
     with pytest.raises(UnsupportedError, match="noise"):
         NeuralTangent(NTKProcess(noise=0.0), covariance="diagonal")
+
+
+@pytest.mark.parametrize("covariance", ["exact", "diagonal"])
+def test_what_is_kept_of_other_observations_is_not_used(covariance):
+    model, new = (NeuralTangent(SETTINGS, width=16, covariance=covariance) for _ in range(2))
+    data = Data.of(*observations(6))
+    tuned = model.tune(data, key=KEY)
+    model.fit(Data.of(*observations(6, seed=3)), key=KEY, tuned=tuned)
+    again, fresh = (m.fit(data, key=KEY, tuned=tuned).posterior for m in (model, new))
+    np.testing.assert_array_equal(again.mean(NEW), fresh.mean(NEW))
+    np.testing.assert_array_equal(again.var(NEW), fresh.var(NEW))
