@@ -144,6 +144,14 @@ def test_a_last_layer_that_is_none_is_refused(last):
         Optimizer(BOX, algorithm("sto-bnts", EmpiricalProcess(UserNetwork(draw, good, last=last))))
 
 
+@pytest.mark.parametrize("wrong", [lambda: jnp.ones(2), lambda key: 1 / 0], ids=["no key", "an error"])
+def test_what_is_wrong_with_draw_is_not_said_of_apply(wrong):
+    with pytest.raises(UnsupportedError, match="draw must accept a JAX key; got "):
+        Optimizer(BOX, algorithm("sto-bnts", EmpiricalProcess((wrong, good))))
+    with pytest.raises(UnsupportedError, match="a network must accept one row"):
+        Optimizer(BOX, algorithm("sto-bnts", EmpiricalProcess((draw, lambda params, z: 1 / 0))))
+
+
 @pytest.mark.parametrize("name", HEADS)
 def test_a_head_needs_the_inputs_of_the_last_layer(name):
     network = UserNetwork(draw, good, last=lambda params: (params[0], 0.0 * params[1]))

@@ -206,6 +206,14 @@ def draw_params(network: Network, dim: int, key: KeyArray) -> Params:
     """Parameters drawn with `key`, for a network that gives one number for one row."""
     try:
         params = network.init(key, dim)
+    except AuguryError:
+        raise
+    except Exception as error:
+        raise UnsupportedError(
+            f"draw must accept a JAX key; got {_named(error)}. "
+            "Return the parameters, a pytree of floating-point arrays."
+        ) from error
+    try:
         with computing():
             out = jax.eval_shape(network, params, np.full(dim, 0.5))
     except AuguryError:
