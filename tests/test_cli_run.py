@@ -269,6 +269,7 @@ def test_a_study_is_shown_and_exported(here, capsys):
     optuna.create_study(storage="sqlite:///study.db", study_name="empty")
     for arguments, words in (
         (["show", "none.db"], "must be a file with studies"),
+        (["show", "postgresql:/bob:s3cret@host/db"], "postgresql:/bob:***@host/db must be a file"),
         (["show", "study.db"], "must have one study, or --name says which; got 2: augury, empty"),
         (["show", "study.db", "--name", "x"], "must have the study; got 'x', of augury, empty"),
         (["show", "study.db", "--export", "x.xls"], "must end in .csv or .json"),

@@ -234,6 +234,9 @@ def test_passwords_are_hidden():
         ("postgresql://bob:s3c@ret@host:1/db", "no host ret@host, nor s3c@ret"),
         ("postgresql://host:1/db?user=bob&password=s3c%40ret", "s3c@ret and s3c%40ret are wrong"),
         ("postgresql:/bob:s3cret@host/db", "no such file: postgresql:/bob:s3cret@host/db"),
+        ("postgresql://bob@corp:s3cret@host/db", "s3cret is wrong"),
+        ("postgresql://host/db?sslpassword=s3cret", "s3cret is wrong"),
+        ("mysql://host/db?user=bob&PASSWD=s3cret", "s3cret is wrong"),
     ):
         assert "ret" not in without_password(url)
         assert "ret" not in hidden(url, said)

@@ -54,7 +54,8 @@ def open_known(url: str, *, only_read: bool = False) -> BaseStorage:
     """A storage that is there; looking at studies creates none."""
     path = re.sub(r"^(sqlite|journal):///", "", url)
     if "://" not in path and not Path(path).exists():
-        raise StorageError(f"{url} must be a file with studies; got none. Correct its name.")
+        where = without_password(url)
+        raise StorageError(f"{where} must be a file with studies; got none. Correct its name.")
     return open_storage(url, only_read=only_read)
 
 

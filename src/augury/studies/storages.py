@@ -25,7 +25,9 @@ from augury._errors import AuguryError, StorageError
 Storage = str | os.PathLike[str] | BaseStorage
 BUSY_SECONDS = 60  # that a process waits for others to release an SQLite file
 JOURNAL = "journal:///"
-SECRET = re.compile(r":/+[^:/@?#]*:(.+)@|[?&]password=([^&]+)")  # also where a slash is missing
+SECRET = re.compile(  # also where a slash is missing, or a user's name has an @
+    r":/+[^:/]*:(.+)@|[?&][^=&]*passw(?:or)?d=([^&]+)", re.IGNORECASE
+)
 FOR_GOOD = re.compile(  # in what databases say of errors that do not pass
     "no such (table|column)|readonly|unable to open|not a database|malformed|password|authentication|"
     "permission denied|access denied|does not exist|pg_hba",
