@@ -347,6 +347,22 @@ def test_a_lease_of_a_dead_process_has_expired_at_once_and_a_silent_one_later():
         assert not leases.is_dead(broken)
 
 
+def test_a_process_of_a_container_is_not_dead_because_its_number_is_not_here():
+    inside = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc"]
+    code = "from augury.studies.leases import Holder; print(Holder(None).lease(), flush=True); input()"
+    try:
+        subprocess.run([*inside, "true"], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("no containers can be made here")
+    command, pipe = [*inside, sys.executable, "-c", code], subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as child:
+        lease = child.stdout.readline()
+        dead = leases.is_dead(lease)
+        child.communicate("\n")
+    assert json.loads(lease)[1] == 1  # its number, which is another process's here
+    assert not dead
+
+
 def test_a_lease_is_raised_while_its_trial_runs(tmp_path):
     storage = open_storage(tmp_path / "s.db")
     study = optuna.create_study(storage=storage)

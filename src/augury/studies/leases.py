@@ -133,12 +133,16 @@ def is_dead(lease: object) -> bool:
 
 
 def host() -> str:
-    """A name of this machine that another start of it does not have."""
+    """A name of this machine that another start of it does not have, nor a container on it.
+
+    The processes of a container have numbers of their own, though its host name may be the machine's.
+    """
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        processes = os.readlink("/proc/self/ns/pid")
     except OSError:
-        boot = ""
-    return f"{socket.gethostname()} {boot}".strip()
+        boot = processes = ""
+    return f"{socket.gethostname()} {boot} {processes}".strip()
 
 
 def started(pid: int) -> str | None:
