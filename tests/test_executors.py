@@ -1,5 +1,6 @@
 """Runs whose function is evaluated elsewhere: processes, threads, executors of others."""
 
+import importlib
 import multiprocessing
 import os
 import signal
@@ -107,6 +108,21 @@ def test_an_evaluation_that_takes_too_long_is_ended_and_has_failed():
     assert slow
     assert all(trial.reason == "it took longer than 2 seconds" for trial in slow)
     assert len(result.trials) == 6
+
+
+def test_what_a_function_imports_is_not_its_own_time(tmp_path, monkeypatch):
+    (tmp_path / "heavy.py").write_text("import time; time.sleep(1.2)\ndef f(p): return p['x']\n", "utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    settings = {"algorithm": "sobol", "seed": 0, "workers": 2}
+    function = importlib.import_module("heavy").f
+    result = augury.minimize(function, SPACE, 4, trial_timeout=1.0, **settings)
+    assert [trial.reason for trial in result.trials] == [None] * 4
+
+
+@pytest.mark.parametrize("seconds", [1e7, float("inf")])
+def test_an_evaluation_may_take_months(seconds):
+    result = augury.minimize(value, SPACE, 1, algorithm="sobol", seed=0, trial_timeout=seconds)
+    assert [trial.reason for trial in result.trials] == [None]
 
 
 @pytest.mark.parametrize("kept", [False, True])

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from multiprocessing.connection import Connection
@@ -22,6 +23,8 @@ import cloudpickle
 from augury._errors import AuguryError, UnsupportedError
 
 START = "from augury.executors.processes import serve; serve()"
+BEGUN = b""  # what a process says when it has loaded a function and calls it
+DAY = 86_400.0  # seconds; the system waits for no more than some weeks at a time
 
 
 class JobError(AuguryError, RuntimeError):
@@ -59,7 +62,8 @@ class Workers(Executor):
     Args:
         count: how many run at a time.
         fresh: whether every job gets a new process, so that the peak of its memory is the job's own.
-        timeout: seconds after which a job's process is ended; None for any number.
+        timeout: seconds after which a job's process is ended, from when its function is loaded; None for
+            any number.
     """
 
     def __init__(self, count: int, *, fresh: bool = False, timeout: float | None = None) -> None:
@@ -105,9 +109,12 @@ class Workers(Executor):
         worker = self._take()
         try:
             worker.pipe.send_bytes(job)
-            if not worker.pipe.poll(timeout):
-                raise JobTimeoutError(f"it took longer than {timeout:g} seconds")
-            error, answer = pickle.loads(worker.pipe.recv_bytes())
+            said = worker.pipe.recv_bytes()
+            if said == BEGUN:
+                if timeout is not None and not _in_time(worker.pipe, timeout):
+                    raise JobTimeoutError(f"it took longer than {timeout:g} seconds")
+                said = worker.pipe.recv_bytes()
+            error, answer = pickle.loads(said)
         except (EOFError, OSError):
             self._end(worker)
             raise JobLostError(
@@ -179,6 +186,16 @@ class _Worker:
         self.process.stdin.close()
 
 
+def _in_time(pipe: "Connection[Any, Any]", seconds: float) -> bool:
+    """Whether something comes through a pipe in so many seconds."""
+    until = time.monotonic() + seconds
+    while not pipe.poll(min(seconds, DAY)):
+        seconds = until - time.monotonic()
+        if seconds <= 0.0:
+            return False
+    return True
+
+
 def packed(fn: Callable[..., Any], args: Any, kwargs: Any) -> bytes:
     """A call as it travels; of a function that cannot, a sentence."""
     try:
@@ -192,11 +209,16 @@ def packed(fn: Callable[..., Any], args: Any, kwargs: Any) -> bytes:
 
 def unpacked(job: bytes, *more: Any) -> Any:
     """What a packed call comes to, with more arguments."""
+    fn, args, kwargs = _loaded(job)
+    return fn(*args, *more, **kwargs)
+
+
+def _loaded(job: bytes) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
     try:
         fn, args, kwargs = pickle.loads(job)
     except Exception as error:
         raise not_there(f"{type(error).__name__}: {error}") from error
-    return fn(*args, *more, **kwargs)
+    return fn, args, kwargs
 
 
 def not_there(why: str) -> NotThereError:
@@ -208,7 +230,10 @@ def not_there(why: str) -> NotThereError:
 
 
 def serve() -> None:
-    """Answer calls by (None, result) or (an error's class, its text), until the parent ends."""
+    """Answer calls by (None, result) or (an error's class, its text), until the parent ends.
+
+    Before a function is called that could be loaded, BEGUN is sent: what it imports is not its own time.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     pipe: Connection[Any, Any] = Connection(int(sys.argv[1]))
     sys.argv = sys.argv[2:]  # the caller's
@@ -218,12 +243,14 @@ def serve() -> None:
             job = pipe.recv_bytes()
         except (EOFError, OSError):
             return
-        pipe.send_bytes(_answer(job))
+        pipe.send_bytes(_answer(job, pipe))
 
 
-def _answer(job: bytes) -> bytes:
+def _answer(job: bytes, pipe: "Connection[Any, Any]") -> bytes:
     try:
-        return bytes(cloudpickle.dumps((None, unpacked(job))))
+        fn, args, kwargs = _loaded(job)
+        pipe.send_bytes(BEGUN)
+        return bytes(cloudpickle.dumps((None, fn(*args, **kwargs))))
     except MistakeError as error:
         return pickle.dumps((type(error), str(error)))
     except Exception as error:
