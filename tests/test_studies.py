@@ -22,7 +22,7 @@ import augury
 from augury import Choice, DataError, Float, Int, Pool, Space, StorageError
 from augury.studies import leases
 from augury.studies.book import REASON, SPENT, Book
-from augury.studies.mirror import GONE, LOST
+from augury.studies.mirror import GONE, LOST, Mirror
 from augury.studies.repeats import AGAIN, RETRY
 from augury.studies.spaces import distributions_of
 from augury.studies.storages import hidden, may_pass, open_storage, without_password
@@ -621,6 +621,21 @@ def test_the_best_of_a_run_is_one_of_its_complete_trials(tmp_path):
     assert result.best.value == min(
         trial.value for trial in result.trials if trial.state is State.COMPLETE
     )
+
+
+def test_an_interrupt_while_a_point_is_chosen_leaves_no_trial_behind(tmp_path, monkeypatch):
+    def interrupted(*arguments):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as during:
+        during.setattr(Mirror, "suggest", interrupted)
+        result = augury.minimize(value, SPACE, 1, storage=tmp_path / "s.db", algorithm="sobol", seed=0)
+    assert result.stopped_because == "it was interrupted"
+    assert result.trials == ()
+    begun = time.monotonic()
+    result = augury.minimize(value, SPACE, 1, storage=tmp_path / "s.db", algorithm="sobol", seed=0)
+    assert len(result.trials) == 1
+    assert time.monotonic() - begun < 30.0  # no lease had to run out
 
 
 def test_interrupts_say_nothing_about_a_point(tmp_path):

@@ -173,7 +173,13 @@ class Book:
     def _ask(self, trials: Sequence[FrozenTrial]) -> Trial | None:
         """A trial of this process; None if others have taken all that the budget had left."""
         identity = self._patiently(lambda: self._begin(trials))
-        trial = self._patiently(lambda: optuna.Trial(self._study, identity))
+        try:
+            trial = self._patiently(lambda: optuna.Trial(self._study, identity))
+        except StorageError:
+            raise
+        except BaseException:  # while its point was chosen: it is given back at the end
+            self._held[self._storage.get_trial_number_from_id(identity)] = identity
+            raise
         number = trial.number
         self._held[number] = identity
         if number >= self.budget <= sum(_taken(one) for one in self._all() if one.number < number):
