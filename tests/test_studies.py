@@ -219,6 +219,16 @@ def test_a_storage_that_cannot_be_used_is_one_sentence(tmp_path, make, words):
     assert set(tmp_path.iterdir()) == before
 
 
+def test_tables_of_another_version_of_optuna_are_one_sentence(tmp_path):
+    augury.minimize(value, SPACE, 1, algorithm="random", storage=tmp_path / "s.db")
+    with contextlib.closing(sqlite3.connect(tmp_path / "s.db")) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = 'v2.4.0.a'")
+        connection.commit()
+    for only_read in (False, True):
+        with pytest.raises(StorageError, match="its tables are of another version of Optuna"):
+            open_storage(tmp_path / "s.db", only_read=only_read)
+
+
 def test_a_study_needs_a_name(tmp_path):
     for name in ("", None, 3):
         with pytest.raises(StorageError, match="the name of a study must be a text"):

@@ -158,6 +158,12 @@ def _created(
             if not others or attempt == ATTEMPTS - 1:
                 raise
             time.sleep(0.2 * 2**attempt)
+        except RuntimeError as error:
+            raise _unusable(
+                url,
+                "its tables are of another version of Optuna",
+                "Update Optuna if they are newer, else run optuna storage upgrade --storage URL",
+            ) from error
     raise AssertionError
 
 
