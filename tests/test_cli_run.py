@@ -98,6 +98,14 @@ def test_a_function_is_imported_from_here(here, capsys, monkeypatch):
     assert f"best value  {best!r}" in capsys.readouterr().out
 
 
+def test_a_script_that_ends_its_process_when_it_is_imported_is_said(here, capsys, monkeypatch):
+    Path("ending.py").write_text("import sys\ndef f(p): return 1.0\nsys.exit(0)\n", encoding="utf-8")
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    write('function = "ending:f"')
+    assert main(["run", "spec.toml"]) == 2
+    assert "line 12: objective.function must be one that can be imp" in capsys.readouterr().err
+
+
 def test_what_cannot_be_sent_to_a_process_leaves_no_study(here, capsys, monkeypatch):
     lines = ["import threading", "class F:", "    def __init__(self): self.lock = threading.Lock()"]
     lines += ["    def __call__(self, p): return p['x']", "f = F()"]
@@ -218,6 +226,13 @@ def test_a_study_that_was_there_is_kept_when_a_program_prints_no_number(here, ca
     write(f"command = {json.dumps([sys.executable, '-c', 'print()'])}")
     assert main(["run", "spec.toml"]) == 2
     assert [trial.state.name for trial in trials()] == ["FAIL", "WAITING"]  # it will be repeated
+
+
+def test_a_program_may_print_what_is_no_text():
+    code = "import sys; sys.stdout.buffer.write(b'\\xff\\xfe\\n' + sys.argv[1].encode())"
+    assert Command((sys.executable, "-c", code, "{x}"))({"x": 0.5}) == 0.5
+    with pytest.raises(NoNumberError, match="must print its value last"):
+        Command((sys.executable, "-c", code, "\\"))({"x": 0.5})
 
 
 def test_braces_that_name_no_parameter_stay():

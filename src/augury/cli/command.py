@@ -56,6 +56,7 @@ class Command:
             env=environment,
             cwd=self.folder,
             text=True,
+            errors="replace",  # only the number matters
             check=False,
         )
         if ended.returncode != 0:

@@ -220,7 +220,7 @@ def _function(file: _File, name: str) -> Callable[[dict[str, Any]], Any]:
         found = importlib.import_module(module)
         for part in attribute.split("."):
             found = getattr(found, part)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a script may end its process
         got = f"{name!r}, which raised {type(error).__name__}: {error}"
         raise file.wrong("objective", "function", "be one that can be imported", got) from error
     if not callable(found):
