@@ -12,6 +12,7 @@ import pytest
 
 import augury
 from augury import DataError, Float, Int, Pool, Space
+from augury.studies.spaces import distributions_of
 from augury.trial import Seen, Trial
 
 SPACE = Space(x=Float(-1.0, 2.0), n=Int(1, 64, log=True))
@@ -111,6 +112,20 @@ def test_a_pool_that_runs_out_comes_out_again(tmp_path):
     sampler = augury.AugurySampler("gp-ei", seed=0, space=pool, initial=2)
     study = optuna.create_study(sampler=sampler)
     study.optimize(lambda trial: abs(trial.suggest_int("index", 0, 3) - 1.2), n_trials=7)
+    mirror = sampler.mirror(study)
+    assert points(augury.replay(mirror).trials) == points(mirror.trials)
+
+
+def test_what_an_enqueued_trial_left_open_comes_out_again():
+    sampler = augury.AugurySampler("gp-ei", seed=0, space=SPACE, initial=3)
+    study = optuna.create_study(sampler=sampler)
+    for number in range(7):
+        if number in (1, 5):
+            study.enqueue_trial({"x": 1.5})
+        trial = study.ask(distributions_of(SPACE))
+        study.tell(trial, value(trial.params))
+    assert study.trials[5].params["x"] == 1.5
+    assert augury.AugurySampler.info(study.trials[5])["enqueued"] == ["x"]
     mirror = sampler.mirror(study)
     assert points(augury.replay(mirror).trials) == points(mirror.trials)
 

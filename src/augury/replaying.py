@@ -58,7 +58,8 @@ def replay(source: Result | Optimizer, until: int | None = None) -> Optimizer:
                 return one
             batch = {asked.number: asked for asked in one.ask(seen.count - seen.place)}
             batches[seen.by], asked = batch, batch[trial.number]
-        if dict(asked.params) != dict(trial.params):
+        given = {name: trial.params[name] for name in trial.info.get("enqueued", ())}
+        if {**asked.params, **given} != dict(trial.params):
             raise DataError(
                 f"trial {trial.number} must be at {dict(trial.params)} again; got {dict(asked.params)}. "
                 "Use the versions and the machine of the run, and its algorithm and settings."

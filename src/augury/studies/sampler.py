@@ -233,7 +233,8 @@ class AugurySampler(BaseSampler):
         else:
             point = self._choose(study, trial.number, mirror)
             numbers = mirror.points.numbers(point.params) | numbers_of(given, space)
-            note = notes.Note(numbers, point.origin, point.info)
+            info = {**point.info, "enqueued": sorted(given)} if given else point.info
+            note = notes.Note(numbers, point.origin, info)
         suggested = {n: one.to_external_repr(note.numbers[n]) for n, one in space.items()}
         part = self._parts.get(trial.number, 0)
         self._parts[trial.number] = part + 1
