@@ -112,6 +112,16 @@ def test_a_run_with_nothing_left_says_so(tmp_path):
     assert again.stopped_because == "the budget of 1 evaluations is spent"
 
 
+def test_a_run_whose_target_was_reached_before_does_not_go_on(tmp_path):
+    settings = {"algorithm": "sobol", "seed": 0, "storage": tmp_path / "s.db", "target": 0.1}
+    first = augury.minimize(lambda p: p["x"], LINE, 40, **settings)
+    again = augury.minimize(lambda p: p["x"], LINE, 40, **settings)
+    assert points(again) == points(first)
+    assert again.stopped_because == "the target 0.1 was reached"
+    more = augury.minimize(lambda p: p["x"], LINE, 40, **{**settings, "target": -1.0})
+    assert len(more.trials) == 40
+
+
 def test_failures_count_and_are_explained(tmp_path):
     def broken(params):
         if params["x"] < 0.5:

@@ -96,7 +96,8 @@ def minimize(function: Function, space: Domain, budget: int, **settings: Unpack[
         initial: initial design, as in :class:`Optimizer`.
         callbacks: called with the optimizer and the finished trial after each evaluation; one that
             returns True ends the run.
-        target: stop when a value as good as this is found; the rest of its batch is still evaluated.
+        target: stop when a value as good as this is found; the rest of its batch is still evaluated. A
+            study that has one already is not gone on with.
         max_seconds: ask for nothing after so many seconds; what was asked is evaluated.
         duplicates: "avoid" or "allow", as in :class:`Optimizer`.
         device: "cpu" or "gpu".
@@ -248,10 +249,17 @@ class Ending:
             return f"a callback raised {error!r}"
         if any(asked_to_stop):
             return "a callback asked to stop"
-        if self.target is None or trial.state is not State.COMPLETE or trial.value is None:
+        return self._reached([trial])
+
+    def before(self, ledger: Ledger) -> str | None:
+        """Why the run should not begin, if it should not: an earlier one has found what it looks for."""
+        return None if self.target is None else self._reached(ledger.trials)
+
+    def _reached(self, trials: Iterable[Trial]) -> str | None:
+        if self.target is None:
             return None
         sign = 1.0 if self.direction == "maximize" else -1.0
-        reached = sign * trial.value >= sign * self.target
+        reached = any(sign * float(t.value or 0.0) >= sign * self.target for t in _complete(trials))
         return f"the target {self.target} was reached" if reached else None
 
 
@@ -259,7 +267,7 @@ def _work(
     ledger: Ledger, crew: Crew, bar: Progress, batch: int | None, budget: int, ending: Ending
 ) -> str:
     """Ask, evaluate and tell until the end; why it ended."""
-    stop: str | None = None
+    stop = ending.before(ledger)
     spent = f"the budget of {budget} evaluations is spent"
     while True:
         if stop is None and time.monotonic() >= ending.until:
