@@ -125,7 +125,9 @@ def test_failures_are_counted_and_nothing_else_happens(here, capsys):
     write(f"command = {json.dumps([sys.executable, '-c', code])}")
     with pytest.warns(UserWarning, match="the last said: RuntimeError: exit code 3: oh no"):
         assert main(["run", "spec.toml"]) == 1
-    assert "4 of 4 evaluations, 4 failed" in capsys.readouterr().out
+    said = capsys.readouterr()
+    assert "4 of 4 evaluations, 4 failed" in said.out
+    assert "augury: trial 3 failed: RuntimeError: exit code 3: oh no\n" in said.err
 
 
 @pytest.mark.parametrize(("change", "words"), [
@@ -254,6 +256,7 @@ def test_an_interrupted_run_says_how_to_go_on_and_its_programs_end(here):
     child.send_signal(signal.SIGINT)
     said = child.communicate(timeout=30)[1]
     assert child.returncode == 130
+    assert "augury: interrupted: 1 evaluations are finished first\n" in said
     assert "go on with  augury run spec.toml" in said
     until = time.monotonic() + 10.0
     while leases.started(program) is not None and time.monotonic() < until:

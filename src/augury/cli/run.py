@@ -1,8 +1,13 @@
 """`augury run`: a run that a file describes."""
 
+import contextlib
+import logging
 import shlex
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+
+from tqdm import tqdm
 
 from augury import run
 from augury.cli.spec import read_spec
@@ -17,7 +22,7 @@ def run_spec(path: Path) -> int:
     call = run.maximize if spec.direction == "maximize" else run.minimize
     settings = dict(spec.settings)
     timeout, count = settings.pop("trial_timeout", None), settings.pop("workers", 1)
-    with Workers(count, timeout=timeout) as executor:  # what is started ends with this process
+    with _heard(), Workers(count, timeout=timeout) as executor:  # what is started ends with this process
         settings |= {"executor": executor, "workers": count}
         result = call(spec.function, spec.space, spec.budget, **settings)
     failed = sum(trial.state is State.FAILED for trial in result.trials)
@@ -33,3 +38,22 @@ def run_spec(path: Path) -> int:
         print(f"go on with  augury run {shlex.quote(str(path))}", file=sys.stderr)
         return 130
     return 0 if result.best is not None else 1
+
+
+@contextlib.contextmanager
+def _heard() -> Iterator[None]:
+    """Warnings of failed and lost trials, and of an interrupt, on standard error."""
+    logger, handler = logging.getLogger("augury"), _Lines()
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+
+
+class _Lines(logging.Handler):
+    """A line for each warning, above the bar of progress."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write it."""
+        tqdm.write(f"augury: {record.getMessage()}", file=sys.stderr)
