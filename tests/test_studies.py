@@ -566,6 +566,29 @@ def test_what_a_process_gave_up_before_it_ended_is_repeated_once(tmp_path, mark)
         assert repeats == [json.dumps([0, int(lost), int(not lost)])]
 
 
+@pytest.mark.parametrize("begun", [False, True])
+def test_the_place_of_a_trial_that_is_taken_back_is_kept_for_its_repetition(tmp_path, monkeypatch, begun):
+    """Another process asks for a trial, or has just begun one, before the repetition is enqueued."""
+    with book(tmp_path, budget=2) as one, book(tmp_path, budget=2) as two:
+        (first,) = one.ask(1)
+        (second,) = one.ask(1)
+        free, whole, others = two._free, one._repeat, []
+        monkeypatch.setattr(two, "_free", lambda trials: 1 if begun else free(trials))
+
+        def ask_before(identity):
+            others.extend(two.ask(1))
+            whole(identity)
+
+        monkeypatch.setattr(one, "_repeat", ask_before)
+        one._give_up(second.number, "its worker died")
+        assert others == []
+        (again,) = two.ask(1)
+        assert again.params == second.params
+        two.tell(again, 1.0)
+        one.tell(first, 1.0)
+        assert one.done == 2
+
+
 def test_a_repetition_that_was_enqueued_twice_is_evaluated_once(tmp_path):
     with book(tmp_path, budget=1) as one:
         (trial,) = one.ask(1)

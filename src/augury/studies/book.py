@@ -107,7 +107,7 @@ class Book:
                 self._give_up(number, INTERRUPTED)
             if self.done >= self.budget:
                 for trial in self._all():
-                    if trial.state is TrialState.WAITING and RETRY in trial.system_attrs:
+                    if _is_waiting_retry(trial):
                         self._patiently(partial(self._withdraw, trial, SPENT))
         finally:
             self._holder.__exit__(*raised)
@@ -147,9 +147,10 @@ class Book:
     def ask(self, wanted: int) -> list[Trial]:
         """So many trials, or fewer where the budget ends; none while others evaluate its last ones."""
         trials = self._all()
-        wanted = min(wanted, self._free(trials))
-        if self._take_back(trials) or (wanted > 0 and self._repeat_all(trials)):
+        some_left = sum(map(_taken, trials)) < self.budget
+        if self._take_back(trials) or (some_left and self._repeat_all(trials)):
             trials = self._all()
+        wanted = min(wanted, self._free(trials))
         asked: list[Trial] = []
         self._sampler.together(max(1, wanted))
         while len(asked) < wanted:
@@ -161,7 +162,7 @@ class Book:
 
     def _free(self, trials: Sequence[FrozenTrial]) -> int:
         """How many trials may be asked for now: of the budget, and of a finite space."""
-        free = self.budget - sum(map(_taken, trials))
+        free = self.budget - sum(map(_taken, trials)) - len(self._promised(trials))
         if free <= 0 or math.isinf(self.space.size):
             return free
         left = self.optimizer.left
@@ -169,6 +170,22 @@ class Book:
         if left <= 0 and not running:
             raise exhausted(self.space)
         return int(min(free, max(0, left - running)))
+
+    def _promised(self, trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
+        """The trials that another process has taken back, and is about to let be repeated."""
+        return [one for one in unrepeated(trials) if self._unrepeated[one.number] < 2]
+
+    def _is_too_many(self, trial: FrozenTrial) -> bool:
+        """Whether others have taken all that the budget had left before this trial was begun."""
+        place = _place(trial)
+        if place < self.budget:
+            return False
+        trials = self._all()
+        promised = {one.number for one in self._promised(trials)}
+        before = [one for one in trials if _place(one) < place and one.number != trial.number]
+        return self.budget <= sum(
+            _taken(one) or _is_waiting_retry(one) or one.number in promised for one in before
+        )
 
     def _ask(self, trials: Sequence[FrozenTrial]) -> Trial | None:
         """A trial of this process; None if others have taken all that the budget had left."""
@@ -182,7 +199,7 @@ class Book:
             raise
         number = trial.number
         self._held[number] = identity
-        if number >= self.budget <= sum(_taken(one) for one in self._all() if one.number < number):
+        if self._is_too_many(trial._cached_frozen_trial):
             self._patiently(lambda: self._end(number, TrialState.FAIL, {GONE: SPENT}))
             return None
         try:
@@ -405,3 +422,13 @@ def _counts(trial: FrozenTrial) -> bool:
 def _taken(trial: FrozenTrial) -> bool:
     """Whether it counts, or will when its run has evaluated it; of Optuna's own nobody knows."""
     return (trial.state is TrialState.RUNNING and leases.lease_of(trial) is not None) or _counts(trial)
+
+
+def _is_waiting_retry(trial: FrozenTrial) -> bool:
+    return trial.state is TrialState.WAITING and RETRY in trial.system_attrs
+
+
+def _place(trial: FrozenTrial) -> int:
+    """Its number in the budget: of a repetition, that of the trial it repeats."""
+    repeated = Repeats.of(trial).number
+    return trial.number if repeated is None else repeated
