@@ -84,6 +84,7 @@ def test_distributions_become_parameters():
         "normal": stats.norm(10.0, 1.0),
         "integer": stats.randint(3, 9),
         "poisson": stats.poisson(4.0),
+        "counts": stats.rv_discrete(values=([1, 3, 4], [0.2, 0.5, 0.3])),
         "rising": [1, 10, 100],
         "any": ["a", None, (1, 2)],
         "array": np.array([0.5, 0.25, 0.125]),
@@ -102,6 +103,9 @@ def test_distributions_become_parameters():
     assert counts == sorted(counts)
     assert all(type(count) is int for count in counts)
     assert counts[0] == 0
+    counts = [decode["counts"](u) for u in (0.0, 0.5, 1.0)]
+    assert counts == [1, 3, 4]
+    assert all(type(count) is int for count in counts)
 
 
 def test_pipelines_spaces_and_options_of_any_kind():

@@ -191,7 +191,7 @@ def _distribution(given: Any) -> tuple[Param, Decode]:
     kind = getattr(getattr(given, "dist", None), "name", "")
     if kind == "randint" and np.isfinite([low, high]).all():
         return Int(int(low), int(high)), _same
-    discrete = not hasattr(given.dist, "pdf") if hasattr(given, "dist") else False
+    discrete = not hasattr(getattr(given, "dist", given), "pdf")  # one of one's own is not frozen
     ends = 0.0 if np.isfinite(low) else TAIL, 1.0 if np.isfinite(high) else 1.0 - TAIL
     number: Callable[[Any], Any] = (lambda x: int(max(x, low))) if discrete else float
     return Float(*ends), lambda u: number(given.ppf(u))
