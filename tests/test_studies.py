@@ -3,6 +3,7 @@
 import contextlib
 import json
 import logging
+import os
 import sqlite3
 import subprocess
 import sys
@@ -169,6 +170,17 @@ def test_a_pool_and_a_space_that_runs_out(tmp_path):
     assert len(few.trials) == 3
     again = augury.minimize(lambda p: p["n"], Space(n=Int(1, 3)), 5, name="few", **settings)
     assert len(again.trials) == 3
+
+
+def test_points_that_others_evaluate_are_not_left_in_a_space(tmp_path):
+    few = Pool([[0.0], [0.5], [1.0]])
+    settings = {"algorithm": "random", "seed": 0}
+    with (
+        Book(tmp_path / "s.db", "s", few, "minimize", 9, **settings) as one,
+        Book(tmp_path / "s.db", "s", few, "minimize", 9, **settings) as two,
+    ):
+        assert len({trial.params["index"] for trial in one.ask(3)}) == 3
+        assert two.ask(1) == []
 
 
 def test_another_study_under_the_name_is_refused_and_untouched(tmp_path):
@@ -363,6 +375,7 @@ def test_a_lease_of_a_dead_process_has_expired_at_once_and_a_silent_one_later():
     assert seen(None, 99.0) is None  # no run has begun it
     child.communicate()
     assert seen(lease, 46.0) == "its process died"
+    assert leases.is_dead(json.dumps([leases.host(), os.getpid(), "0", 0]))  # it has a number again
     for broken in ("", "x", "[1]", 7):
         assert not leases.is_dead(broken)
 
@@ -602,6 +615,11 @@ def test_a_repetition_that_was_enqueued_twice_is_evaluated_once(tmp_path):
         one.tell(again, 1.0)
     assert [t.state.name for t in one._study.trials] == ["FAIL", "COMPLETE", "FAIL", "FAIL"]
     assert [t.system_attrs.get(GONE) for t in one._study.trials[2:]] == [SPENT] * 2
+    with book(tmp_path, budget=2) as two:  # the same with some of the budget left
+        one._study.add_trial(optuna.create_trial(state=TrialState.WAITING, system_attrs=attributes))
+        (other,) = two.ask(1)
+        assert other.params != trial.params
+        assert one._study.trials[4].system_attrs[GONE] == "another trial is in its place"
 
 
 @pytest.mark.parametrize("which", ["repetition", "late value"])
