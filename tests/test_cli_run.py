@@ -165,6 +165,7 @@ def test_failures_are_counted_and_nothing_else_happens(here, capsys):
     (('"float"', '["float"]'), r"line 8: space\.x must have a type"),
     (("x = {", '"" = {'), "line 7: space: Names must be non-empty"),
     (("[space]", "[[space]]"), "line 7: space must be a table"),
+    (("[objective]", '[space."a.b"]\ntype = "int"\n[objective]'), r"line 11: space\.a\.b must have low"),
 ])  # fmt: skip
 def test_what_is_wrong_in_a_file_is_one_sentence_with_its_line(here, capsys, change, words):
     spec = SPEC.replace(*change)
@@ -297,6 +298,17 @@ def test_a_study_is_shown_and_exported(here, capsys):
         assert words in capsys.readouterr().err
     assert main(["show", "study.db", "--name", "empty"]) == 0
     assert capsys.readouterr().out == "study 'empty': no trials\n"
+
+
+def test_a_reason_of_several_lines_is_one_line_of_the_table(here, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    Path("long.py").write_text("def f(p):\n    raise ValueError('one\\n  two')\n", encoding="utf-8")
+    write('function = "long:f"', SPEC.replace("budget = 4", "budget = 1"))
+    with pytest.warns(UserWarning, match="none of 1 evaluations succeeded"):
+        main(["run", "spec.toml"])
+    capsys.readouterr()
+    assert main(["show", "study.db"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].endswith("ValueError: one two")
 
 
 def test_parameters_may_have_the_names_of_columns(here):

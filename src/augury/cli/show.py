@@ -84,7 +84,8 @@ def _cells(trial: FrozenTrial, names: list[str]) -> list[str]:
     value = "" if trial.values is None else ", ".join(f"{one:.6g}" for one in trial.values)
     cells = (trial.params.get(name, "") for name in names)
     texts = [f"{cell:.6g}" if isinstance(cell, float) else str(cell) for cell in cells]
-    return [str(trial.number), trial.state.name.lower(), value, *texts, _reason(trial)[:60]]
+    reason = " ".join(_reason(trial).split())[:60]  # in one line
+    return [str(trial.number), trial.state.name.lower(), value, *texts, reason]
 
 
 def _row(trial: FrozenTrial) -> dict[str, Any]:

@@ -125,7 +125,7 @@ class _File:
         for number, line in enumerate(self.text.splitlines(), 1):
             header = re.match(r"\s*\[+\s*([^\[\]]+?)\s*\]", line)
             if header:
-                inside = header.group(1)
+                inside = re.sub("[\"']", "", header.group(1))
             if inside == (f"{table}.{key}" if table else key):
                 return number
             if inside == table and re.match(rf"\s*{name}\s*[=.]", line):
