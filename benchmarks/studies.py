@@ -1,8 +1,9 @@
 """Studies: trials per second in one SQLite file, suggestions through the sampler, and large studies.
 
     python benchmarks/studies.py
+    python benchmarks/studies.py --large sto-bnts  # some algorithms of the last part alone
 
-Printed are
+Measured, and kept in `results/studies.json`, are
 * trials per second of a function that returns at once, 1,000 of them: `augury.minimize` with `sobol` in
   four worker processes, and in four processes of their own, beside Optuna's QMCSampler in four processes
   of `study.optimize`, all with one SQLite file;
@@ -14,6 +15,7 @@ Printed are
 from __future__ import annotations
 
 import argparse
+import json
 import resource
 import shutil
 import subprocess
@@ -22,6 +24,7 @@ import tempfile
 import time
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import optuna
@@ -29,6 +32,7 @@ import optuna
 import augury
 from augury.studies.spaces import distributions_of
 from augury.studies.storages import close_storage, open_storage
+from common import markdown, read_results, write_results
 
 SPACE = augury.Space({f"x{i}": augury.Float(0.0, 1.0) for i in range(6)})
 DISTRIBUTIONS = distributions_of(SPACE)
@@ -101,16 +105,12 @@ def with_workers(folder: Path) -> float:
     return TRIALS / (time.perf_counter() - started)
 
 
-def throughput() -> None:
-    """Print trials per second."""
+def throughput() -> dict[str, float]:
+    """Trials per second: Optuna's, and ours with workers and in several runs."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        theirs = together("optuna", folder)
-        ours = {"workers": with_workers(folder), "runs": together("augury", folder)}
-    print(f"QMCSampler, {PROCESSES} processes of study.optimize: {theirs:.0f} trials per second")
-    for kind, rate in ours.items():
-        said = f"augury.minimize with sobol, {PROCESSES} {kind}: {rate:.0f}"
-        print(f"{said} ({rate / theirs:.2f} times as many)")
+        optunas = together("optuna", folder)
+        return {"optuna": optunas, "workers": with_workers(folder), "runs": together("augury", folder)}
 
 
 # ---------------------------------------------------------------- suggestions
@@ -129,8 +129,8 @@ def told(study: optuna.Study, known: list[tuple[dict[str, float], float]]) -> No
     study.add_trials([make(params=p, distributions=DISTRIBUTIONS, value=y) for p, y in known])
 
 
-def suggestions(algorithm: str = "gp-ei", n: int = 500, repeats: int = 20) -> None:
-    """Print the seconds of the core and of the sampler."""
+def suggestions(algorithm: str = "gp-ei", n: int = 500, repeats: int = 20) -> dict[str, float]:
+    """The seconds of the core and of the sampler."""
     optimizer = augury.Optimizer(SPACE, algorithm, seed=0)
     study = optuna.create_study(sampler=augury.AugurySampler(algorithm, seed=0, space=SPACE))
     known = observed(n)
@@ -147,9 +147,7 @@ def suggestions(algorithm: str = "gp-ei", n: int = 500, repeats: int = 20) -> No
         seconds["sampler"].append(time.perf_counter() - started)
         optimizer.tell(own, value(dict(own.params)))
         study.tell(trial, value(trial.params))
-    core, sampler = (float(np.median(times[2:])) for times in seconds.values())
-    times = f"core {core:.3f} s, sampler {sampler:.3f} s"
-    print(f"{algorithm} at n = {n}: {times} ({sampler / core:.2f} times)")
+    return {kind: float(np.median(times[2:])) for kind, times in seconds.items()}
 
 
 def write(path: Path) -> None:
@@ -159,8 +157,8 @@ def write(path: Path) -> None:
     close_storage(storage)  # what the log holds is in the file then
 
 
-def large(algorithm: str, path: Path) -> None:
-    """Print how a study of many trials opens and suggests."""
+def large(algorithm: str, path: Path) -> dict[str, float]:
+    """How a study of many trials opens and suggests."""
     started = time.perf_counter()
     sampler = augury.AugurySampler(algorithm, seed=0)
     study = optuna.load_study(storage=open_storage(path), study_name="large", sampler=sampler)
@@ -172,9 +170,30 @@ def large(algorithm: str, path: Path) -> None:
         seconds.append(time.perf_counter() - started)
         study.tell(trial, value(trial.params))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    first, *others = seconds
-    times = f"open after {opened:.1f} s, first suggestion {first:.1f} s, then {max(others):.1f} s"
-    print(f"{algorithm}: {times}; peak {peak:.2f} GiB", flush=True)
+    return {"open": opened, "first": seconds[0], "next": max(seconds[1:]), "peak_gib": peak}
+
+
+def table(results: dict[str, Any]) -> str:
+    """What was measured, as the page on studies has it."""
+    rates, times = results["throughput"], results["suggestions"]
+    rows = [("QMCSampler, 4 processes of `study.optimize`", f"{rates['optuna']:.0f}", "1")]
+    for kind in ("workers", "runs"):
+        name = f"`augury.minimize`, `sobol`, 4 {kind}"
+        rows.append((name, f"{rates[kind]:.0f}", f"{rates[kind] / rates['optuna']:.2f}"))
+    text = markdown(("1,000 trials in one SQLite file", "trials a second", "times"), rows) + "\n\n"
+    core, sampler = times["core"], times["sampler"]
+    text += f"A suggestion of `gp-ei` at 500 observations: {1e3 * core:.0f} ms of the core, "
+    text += f"{1e3 * sampler:.0f} ms through the sampler ({sampler / core:.2f} times).\n\n"
+    large = [
+        (
+            f"`{name}`",
+            *(f"{found[key]:.1f}" for key in ("open", "first", "next")),
+            f"{found['peak_gib']:.2f}",
+        )
+        for name, found in results["large"].items()
+    ]
+    head = ("10,000 finished trials", "open, s", "first suggestion, s", "next ones, s", "peak GiB")
+    return text + markdown(head, large)
 
 
 def main() -> None:
@@ -182,23 +201,31 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--large", nargs="*", help="only these algorithms with 10,000 trials")
     parser.add_argument("--study", type=Path, help="an SQLite file that has them")
+    parser.add_argument("--table", action="store_true", help="print the last results again")
     options = parser.parse_args()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
+    if options.table:
+        print(table(read_results("studies")))
+        return
     if options.study is not None:
         (algorithm,) = options.large
-        large(algorithm, options.study)
+        print(json.dumps(large(algorithm, options.study)))
         return
     if options.large is None:
-        throughput()
-        suggestions()
-    print(f"{LARGE} finished trials:", flush=True)
+        results: dict[str, Any] = {"throughput": throughput(), "suggestions": suggestions(), "large": {}}
+    else:
+        results = read_results("studies")
     with tempfile.TemporaryDirectory() as name:
         whole = Path(name) / "whole.db"
         write(whole)
         for algorithm in options.large or LARGE_ALGORITHMS:
             copy = shutil.copy(whole, Path(name) / f"{algorithm}.db")
             command = [sys.executable, __file__, "--large", algorithm, "--study", str(copy)]
-            subprocess.run(command, check=True)
+            said = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+            results["large"][algorithm] = json.loads(said)
+            write_results("studies", results)
+            print(f"{algorithm}: {said.strip()}", flush=True)
+    print(table(results))
 
 
 if __name__ == "__main__":
