@@ -80,7 +80,9 @@ def test_a_triangular_inverse_in_place(n):
 
 
 def density(x, y, **fixed):
-    lower, upper = (Hyper(np.full(5, low), v, noise) for low, v, noise in (DEFAULT_LOWER, DEFAULT_UPPER))
+    lower, upper = (
+        Hyper(np.full(5, low), v, noise) for low, v, noise, _ in (DEFAULT_LOWER, DEFAULT_UPPER)
+    )
     limits = Limits(lower._replace(**fixed), upper._replace(**fixed))
     return Density(Likelihood(KERNELS["matern52"], x, y, GROUPS), 3, limits)
 
@@ -178,7 +180,7 @@ def test_an_oscillation_along_one_input_of_many_is_not_taken_for_noise(seed):
     x = np.random.default_rng(seed).random((60, 8))
     y = np.sin(20.0 * x[:, 3])
     limits = Limits(
-        *(Hyper(np.full(8, low), v, noise) for low, v, noise in (DEFAULT_LOWER, DEFAULT_UPPER))
+        *(Hyper(np.full(8, low), v, noise) for low, v, noise, _ in (DEFAULT_LOWER, DEFAULT_UPPER))
     )
     tuned = hyperfit.tune(KERNELS["matern52"], x, y / y.std(), np.arange(8), 8, limits)
     lengthscales = np.exp(tuned.hyper.log_lengthscale)

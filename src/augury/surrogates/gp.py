@@ -15,9 +15,16 @@ from augury.core.keys import KeyArray, generator
 from augury.core.precision import computing, jit, to_numpy
 from augury.surrogates.base import Capability, Fit, Status
 from augury.surrogates.gp_posterior import LARGEST_SMALL_MATRIX, GPPosterior, condition_on
-from augury.surrogates.hyperfit import DEFAULT_LOWER, DEFAULT_UPPER, Hyper, Limits, Tuned, build, tune
+from augury.surrogates.hyperfit import (
+    DEFAULT_LOWER,
+    DEFAULT_UPPER,
+    Hyper,
+    Limits,
+    Tuned,
+    build,
+    tune,
+)
 from augury.surrogates.kernels import KernelName, Stationary, kernel_class
-from augury.surrogates.likelihood import BASE_JITTER
 
 LARGEST_ARD = 256  # lengthscales that are learnt
 SMALLEST_SCALE, LARGEST_SCALE = 1e-150, 1e150  # of values: variances are their squares
@@ -44,6 +51,8 @@ class GaussianProcess:
         relative: whether `variance` and `noise` are multiples of the values' variance, not of their
             squared unit.
         standardize: whether y is standardized; False takes a prior mean of zero.
+        trend: whether the function is one of the kernel's plus a quadratic one, whose two variances are
+            learnt: what is nearly quadratic over the whole box is then known from few points.
         features: random features of a drawn path's prior part.
         tuning_points: hyper-parameters are learnt from at most so many observations (the best half
             of them by value, the rest at random), which bounds the cost of large data.
@@ -58,6 +67,7 @@ class GaussianProcess:
     ard: bool = True
     relative: bool = False
     standardize: bool = True
+    trend: bool = False
     features: int = 1024
     tuning_points: int = 512
 
@@ -75,7 +85,7 @@ class GaussianProcess:
                     f"{name} must be positive and finite; got {value!r}. "
                     f"Give a positive number, or None to learn it."
                 )
-        check_flags(ard=self.ard, relative=self.relative, standardize=self.standardize)
+        check_flags(ard=self.ard, relative=self.relative, standardize=self.standardize, trend=self.trend)
         if not isinstance(self.features, int) or self.features < 2 or self.features % 2:
             raise UnsupportedError(
                 f"features must be an even number of at least 2; got {self.features!r}. "
@@ -116,7 +126,7 @@ class GaussianProcess:
                     self.features,
                 )
             )
-        info = describe(tuned, hyper, self.groups(data), scale, jitter)
+        info = describe(tuned, hyper, self.groups(data), scale, posterior.nugget - posterior.noise)
         return Fit(posterior, fit_status(posterior.alpha, scale, jitter), info)
 
     def fits(self, parameters: int) -> str | None:
@@ -149,8 +159,12 @@ class GaussianProcess:
         return data.take(np.sort(np.concatenate([best, others])))
 
     def _limits(self, data: Data, scale: float) -> Limits:
-        lower, upper = (Hyper(np.full(data.dim, low), np.float64(v), np.float64(noise))
-                        for low, v, noise in (DEFAULT_LOWER, DEFAULT_UPPER))  # fmt: skip
+        lower, upper = (
+            Hyper(
+                np.full(data.dim, low), np.float64(v), np.float64(noise), np.full(2 * self.trend, trend)
+            )
+            for low, v, noise, trend in (DEFAULT_LOWER, DEFAULT_UPPER)
+        )
         if self.lengthscale is not None:
             given = np.asarray(self.lengthscale, dtype=np.float64)
             reason = self.fits(int(data.groups.max(initial=0)) + 1)
@@ -210,14 +224,16 @@ def fit_status(solution: np.ndarray, scale: float, jitter: float) -> Status:
 def describe(tuned: Tuned, hyper: Hyper, groups: np.ndarray, scale: float, jitter: Any) -> dict[str, Any]:
     """What a fit found, in the units of the data."""
     parameters = int(groups.max(initial=-1)) + 1
+    trend = (np.exp(hyper.log_trend) * scale**2).tolist()
     return {
         "lengthscale": np.exp(hyper.log_lengthscale[:parameters]).tolist(),
         "variance": float(np.exp(hyper.log_variance) * scale**2),
         "noise": float(np.exp(hyper.log_noise) * scale**2),
+        **({"trend": dict(zip(("linear", "quadratic"), trend, strict=True))} if trend else {}),
         "log_posterior": float(tuned.log_posterior),
         "tuning_evaluations": int(tuned.evaluations),
         "tuning_converged": bool(tuned.converged),
-        "jitter": float(jitter + BASE_JITTER * np.exp(hyper.log_variance)) * scale**2,
+        "jitter": float(jitter) * scale**2,
     }
 
 

@@ -53,7 +53,7 @@ class GPPosterior(StandardizedPosterior):
         if x.ndim == 2:
             return jax.vmap(self.var)(x)
         reduction = self.L_inverse @ self._k(x)
-        floor = 1e-12 * self.kernel.largest()
+        floor = 1e-12 * self.kernel.unit(x.shape[-1])
         return self.scale**2 * jnp.maximum(self.kernel.diagonal(x) - reduction @ reduction, floor)
 
     @public
@@ -165,7 +165,7 @@ def condition_on(
     alpha = L_inverse.T @ (L_inverse @ y)
     posterior = GPPosterior(
         kernel, noise, jnp.asarray(data.x), y, jnp.asarray(data.mask), L_inverse, alpha,
-        nugget(kernel, noise) + jitter, jnp.asarray(shift), jnp.asarray(scale), features,
+        nugget(kernel, noise, data.dim) + jitter, jnp.asarray(shift), jnp.asarray(scale), features,
     )  # fmt: skip
     return posterior, jitter
 
@@ -175,12 +175,12 @@ def covariance(
 ) -> Float[Array, "n n"]:
     """K + nugget·I among the observations; padded rows are rows of the identity."""
     K = jnp.where(mask[:, None] & mask[None, :], kernel.gram(x, x), 0.0)
-    return K + jnp.diag(jnp.where(mask, nugget(kernel, noise), 1.0))
+    return K + jnp.diag(jnp.where(mask, nugget(kernel, noise, x.shape[1]), 1.0))
 
 
-def nugget(kernel: Kernel, noise: Array) -> Array:
+def nugget(kernel: Kernel, noise: Array, dim: int) -> Array:
     """What is added to the diagonal of K: the noise, and a jitter too small to matter."""
-    return noise + BASE_JITTER * kernel.largest()
+    return noise + BASE_JITTER * kernel.unit(dim)
 
 
 @jit
@@ -231,7 +231,7 @@ def _append(posterior: GPPosterior, x: Array, y: Array) -> GPPosterior:
     p = posterior
     i = p.mask.sum()
     l = p.L_inverse @ p._k(x)  # noqa: E741
-    d = jnp.sqrt(jnp.maximum(p.kernel.diagonal(x) + p.nugget - l @ l, 1e-10 * p.kernel.largest()))
+    d = jnp.sqrt(jnp.maximum(p.kernel.diagonal(x) + p.nugget - l @ l, 1e-10 * p.kernel.unit(len(x))))
     y = jnp.where(jnp.isnan(y), p.mean(x), y)
     row = (-(l @ p.L_inverse) / d).at[i].set(1.0 / d)
     L_inverse = p.L_inverse.at[i].set(row)

@@ -6,6 +6,7 @@ problem. Each logarithm has a normal prior:
     log lengthscale ~ N(√2 − 3 + ½ log P, 3)      P = number of parameters
     log variance    ~ N(0, 1)
     log noise       ~ N(−8, 4)
+    log linear      ~ N(−log P, 9),   log quadratic ~ N(−2 log P, 9),   where there is a trend
 
 The lengthscale's is the dimension-scaled prior of Hvarfner, Hellsten & Nardi (2024), "Vanilla Bayesian
 optimization performs great in high dimensions" (their log-normal's mode, as a normal in the
@@ -20,7 +21,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from augury._types import Array
-from augury.surrogates.kernels import Stationary
+from augury.surrogates.kernels import Kernel, Stationary, Trended
 from augury.surrogates.likelihood import Likelihood
 from augury.surrogates.search import Search
 
@@ -41,6 +42,7 @@ class Hyper(NamedTuple):
     log_lengthscale: Float[Array, " D"]
     log_variance: Float[Array, ""]
     log_noise: Float[Array, ""]
+    log_trend: Float[Array, " t"] = np.zeros(0)  # linear and quadratic; nothing without a trend
 
 
 class Limits(NamedTuple):
@@ -50,8 +52,9 @@ class Limits(NamedTuple):
     upper: Hyper
 
 
-DEFAULT_LOWER = (np.log(5e-3), np.log(1e-3), np.log(1e-6))
-DEFAULT_UPPER = (np.log(1e3), np.log(1e3), np.log(1.0))
+# of lengthscales, variance, noise and the two of a trend
+DEFAULT_LOWER = (np.log(5e-3), np.log(1e-3), np.log(1e-6), np.log(1e-8))
+DEFAULT_UPPER = (np.log(1e3), np.log(1e3), np.log(1.0), np.log(1e3))
 
 
 class Tuned(NamedTuple):
@@ -63,28 +66,29 @@ class Tuned(NamedTuple):
     converged: bool
 
 
-def build(kind: type[Stationary], hyper: Hyper, groups: Int[Array, " D"]) -> tuple[Stationary, Array]:
+def build(kind: type[Stationary], hyper: Hyper, groups: Int[Array, " D"]) -> tuple[Kernel, Array]:
     """The kernel and the noise variance that `hyper` describes."""
-    kernel = kind(jnp.exp(hyper.log_lengthscale)[groups], jnp.exp(hyper.log_variance))
-    return kernel, jnp.exp(hyper.log_noise)
+    around = kind(jnp.exp(hyper.log_lengthscale)[groups], jnp.exp(hyper.log_variance))
+    trend = jnp.exp(hyper.log_trend)
+    return Trended(around, *trend) if len(trend) else around, jnp.exp(hyper.log_noise)
 
 
-def starts(lengthscales: int) -> Float[np.ndarray, "kinds candidates p"]:
+def starts(lengthscales: int, trend: int = 0) -> Float[np.ndarray, "kinds candidates p"]:
     """Starting points in units of the prior, of two kinds.
 
     A density often has one mode that explains the data by the function and one that explains them
     by noise (Rasmussen & Williams, section 5.4.1): the second kind starts with large noise. Of each
     kind the candidates move all lengthscales together.
     """
-    z = np.empty((len(NOISE), len(STARTS), lengthscales + 2))
-    z[:, :, :-2] = STARTS[:, :1]
+    z = np.zeros((len(NOISE), len(STARTS), lengthscales + trend + 2))
+    z[:, :, :lengthscales] = STARTS[:, :1]
     z[:, :, -2] = STARTS[:, 1]
     z[:, :, -1] = NOISE[:, None]
     return z
 
 
 def single_inputs(
-    x: Float[np.ndarray, "n D"], y: Float[np.ndarray, " n"], groups: Int[np.ndarray, " D"]
+    x: Float[np.ndarray, "n D"], y: Float[np.ndarray, " n"], groups: Int[np.ndarray, " D"], trend: int = 0
 ) -> Float[np.ndarray, "candidates p"]:
     """Starts of a third kind: one input has a short lengthscale, and the others matter little.
 
@@ -95,9 +99,16 @@ def single_inputs(
     orders = (np.argsort(x[:, column], kind="stable") for column in columns)
     roughness = [float((np.diff(y[order]) ** 2).sum()) for order in orders]
     chosen = np.argsort(roughness, kind="stable")[:SINGLE_INPUTS]
-    z = np.full((len(chosen), len(columns) + 2), LONG)
+    z = np.zeros((len(chosen), len(columns) + trend + 2))
+    z[:, : len(columns)] = LONG
     z[np.arange(len(chosen)), chosen] = SHORT
-    z[:, -2:] = 0.0
+    return z
+
+
+def mostly_trend(lengthscales: int) -> Float[np.ndarray, "1 p"]:
+    """A start of a fourth kind: the trend explains the values, and the stationary part what is left."""
+    z = np.zeros((1, lengthscales + 4))
+    z[0, lengthscales:-1] = 1.0, 1.0, -2.0
     return z
 
 
@@ -107,17 +118,20 @@ class Density:
     def __init__(self, likelihood: Likelihood, parameters: int, limits: Limits) -> None:
         self.likelihood = likelihood
         self.evaluations = 0
-        lengthscales = int(likelihood.groups.max(initial=-1)) + 1
-        self.mean = np.zeros(lengthscales + 2)
-        self.mean[:-2] = np.sqrt(2.0) - 3.0 + 0.5 * np.log(parameters)
+        n, trend = likelihood.lengthscales, len(limits.lower.log_trend)
+        self.mean = np.zeros(n + trend + 2)
+        self.mean[:n] = np.sqrt(2.0) - 3.0 + 0.5 * np.log(parameters)
+        self.mean[n:-2] = -np.log(parameters) * np.arange(1, trend + 1)
         self.mean[-1] = -8.0
         self.deviation = np.ones_like(self.mean)
-        self.deviation[:-2] = np.sqrt(3.0)
+        self.deviation[:n] = np.sqrt(3.0)
+        self.deviation[n:-2] = 3.0
         self.deviation[-1] = 2.0
         self.lower, self.upper = (
-            (np.append(limit.log_lengthscale[:lengthscales], limit[1:]) - self.mean) / self.deviation
-            for limit in limits
+            np.concatenate([at.log_lengthscale[:n], at.log_trend, [at.log_variance, at.log_noise]])
+            for at in limits
         )
+        self.lower, self.upper = ((at - self.mean) / self.deviation for at in (self.lower, self.upper))
 
     def theta(self, z: np.ndarray) -> np.ndarray:
         """The hyper-parameters themselves."""
@@ -155,16 +169,20 @@ def tune(
     `groups` tells which columns share a lengthscale, `parameters` is the prior's P (also where all
     columns share one).
     """
-    density = Density(Likelihood(kind, x, y, groups), parameters, limits)
+    trend = len(limits.lower.log_trend)
+    density = Density(Likelihood(kind, x, y, groups, trend=trend > 0), parameters, limits)
+    n = density.likelihood.lengthscales
     z, loss, converged = np.clip(0.0, density.lower, density.upper), 0.0, True
     if len(x) > 0 and (density.lower < density.upper).any():  # else nothing to learn
-        kinds = [*starts(len(density.mean) - 2), single_inputs(x, y, groups)]
+        kinds = [*starts(n, trend), single_inputs(x, y, groups, trend)]
+        if trend:
+            kinds.append(mostly_trend(n))
         end = _best_of(density, kinds)
         z, loss, converged = end.z, end.loss, end.converged
     theta = density.theta(z)
     lengthscales = np.full(x.shape[1], density.mean[0])  # of no use beyond the number of groups
-    lengthscales[: len(theta) - 2] = theta[:-2]
-    hyper = Hyper(lengthscales, theta[-2], theta[-1])
+    lengthscales[:n] = theta[:n]
+    hyper = Hyper(lengthscales, theta[-2], theta[-1], theta[n:-2])
     return Tuned(hyper, -loss, density.evaluations, converged)
 
 

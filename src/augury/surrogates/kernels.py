@@ -22,7 +22,7 @@ from numpy.random import Generator
 
 from augury._errors import UnsupportedError
 from augury._types import Array
-from augury.core.keys import KeyArray, generator
+from augury.core.keys import KeyArray, fold, generator
 from augury.surrogates.features import FeatureDraw, Features
 
 KernelName = Literal["se", "matern32", "matern52"]
@@ -35,8 +35,8 @@ class Kernel(eqx.Module):
     """A covariance function on the unit cube, as a Gaussian process uses it."""
 
     @abstractmethod
-    def largest(self) -> Float[Array, ""]:
-        """The largest prior variance over the cube."""
+    def unit(self, dim: int) -> Float[Array, ""]:
+        """A prior variance that is typical of the cube, of which jitter and floors are small parts."""
 
     @abstractmethod
     def gram(self, a: Float[Array, "n D"], b: Float[Array, "m D"]) -> Float[Array, "n m"]:
@@ -60,7 +60,7 @@ class Stationary(Kernel):
     lengthscale: eqx.AbstractVar[Float[Array, " D"]]
     variance: eqx.AbstractVar[Float[Array, ""]]
 
-    def largest(self) -> Float[Array, ""]:
+    def unit(self, dim: int) -> Float[Array, ""]:
         """The variance."""
         return self.variance
 
@@ -169,6 +169,60 @@ class Matern52(Stationary):
     def frequencies(self, count: int, rng: Generator) -> Float[np.ndarray, "count D"]:
         """ω ~ Student's t with 5 degrees of freedom."""
         return _student(count, 5, self.lengthscale, rng)
+
+
+class Trended(Kernel):
+    """A stationary kernel and the covariance of a quadratic function with random coefficients.
+
+        k(a, b) + linear·⟨a', b'⟩ + quadratic·⟨a', b'⟩²,   a' = 2a − 1
+
+    A function that is nearly quadratic over the whole box is known from few points then, and what it
+    differs by is left to the stationary part.
+    """
+
+    around: Stationary
+    linear: Float[Array, ""]
+    quadratic: Float[Array, ""]
+
+    def unit(self, dim: int) -> Float[Array, ""]:
+        """The stationary variance, and the trend's at a point where ‖a'‖² is the mean of the cube's."""
+        first, second = trend_units(dim)
+        return self.around.variance + first * self.linear + second * self.quadratic
+
+    def gram(self, a: Float[Array, "n D"], b: Float[Array, "m D"]) -> Float[Array, "n m"]:
+        """The covariance of all pairs."""
+        products = (2.0 * a - 1.0) @ (2.0 * b - 1.0).T
+        return self.around.gram(a, b) + products * (self.linear + self.quadratic * products)
+
+    def diagonal(self, x: Float[Array, "*n D"]) -> Float[Array, "*n"]:
+        """k(x, x)."""
+        square = jnp.sum((2.0 * x - 1.0) ** 2, axis=-1)
+        return self.around.diagonal(x) + square * (self.linear + self.quadratic * square)
+
+    def draw(self, count: int, dim: int, *, key: KeyArray) -> "TrendDraw":
+        """A stationary draw and a quadratic function whose coefficients are normal."""
+        rng = generator(fold(key, 2))
+        slope = np.sqrt(np.asarray(self.linear)) * rng.standard_normal(dim)
+        curvature = np.sqrt(np.asarray(self.quadratic)) * rng.standard_normal((dim, dim))
+        return TrendDraw(self.around.draw(count, dim, key=key), slope, curvature)
+
+
+class TrendDraw(eqx.Module):
+    """x ↦ f(x) + ⟨b, x'⟩ + ⟨x', Ax'⟩, x' = 2x − 1."""
+
+    around: FeatureDraw
+    slope: Float[Array, " D"]
+    curvature: Float[Array, "D D"]
+
+    def __call__(self, x: Float[Array, "*n D"]) -> Float[Array, "*n"]:
+        """The value at one point or at several."""
+        z = 2.0 * x - 1.0
+        return self.around(x) + z @ self.slope + jnp.sum((z @ self.curvature) * z, axis=-1)
+
+
+def trend_units(dim: int) -> tuple[float, float]:
+    """E‖x'‖² and its square, for x uniform in the cube."""
+    return dim / 3.0, dim**2 / 9.0
 
 
 def _gaussian(count: int, lengthscale: Array, rng: Generator) -> np.ndarray:

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.linalg import blas, lapack
 
-from augury.surrogates.kernels import Stationary
+from augury.surrogates.kernels import Stationary, trend_units
 
 BASE_JITTER = 1e-8  # times the variance, always on the diagonal of a standardized covariance
 SMALLEST_BLOCK = 64  # of a triangular matrix, below which LAPACK inverts it
@@ -23,6 +23,7 @@ BLOCK = 1 << 13  # kernel values computed together: their temporaries stay in th
 class Likelihood:
     """−log p(y | θ) of standardized data, θ = (log lengthscale per group, log variance, log noise).
 
+    With a `trend`, the logarithms of its linear and its quadratic variance stand before the variance.
     Buffers are kept between evaluations, since fresh memory costs time.
     """
 
@@ -32,8 +33,12 @@ class Likelihood:
         x: Float[np.ndarray, "n D"],
         y: Float[np.ndarray, " n"],
         groups: Int[np.ndarray, " D"],
+        *,
+        trend: bool = False,
     ) -> None:
         n, dim = x.shape
+        self.lengthscales = int(groups.max(initial=-1)) + 1
+        self._trends = _trends(x) if trend else []
         self.kind, self.groups, self._x, self._y = kind, groups, np.ascontiguousarray(x.T), y
         self._slope, self._C = np.zeros((2, n, n))
         self._left, self._right = np.ones((2, dim + 2, n))
@@ -63,14 +68,17 @@ class Likelihood:
         in_diagonal = K_inverse.trace() - alpha @ alpha
         # ∂k/∂log ℓ_j = −2 variance·slope(s)·(a_j − b_j)², summed over all pairs by two products
         W = blas.dsyr(-1.0, alpha, lower=1, a=K_inverse, overwrite_a=1)
+        gradient = np.empty_like(theta)
+        ours = slice(self.lengthscales, len(theta) - 2)
+        weights = np.exp(theta[ours])
+        gradient[ours] = [0.5 * w * _sum(W, G) for w, G in zip(weights, self._trends, strict=True)]
         W *= self._slope.T
         ab = self._right[:-1]  # the scaled inputs and a row of ones
         sums = blas.dsymm(1.0, W, ab.T, lower=1).T
         pairs = ((sums[-1] * ab[:-1] - sums[:-1]) * ab[:-1]).sum(1)
-        gradient = np.empty_like(theta)
-        gradient[:-2] = np.bincount(self.groups, -2.0 * variance * pairs, minlength=len(theta) - 2)
-        # K = variance·∂K/∂variance + noise·I, and tr((K⁻¹ − ααᵀ)K) = n − yᵀK⁻¹y
-        gradient[-2] = 0.5 * (len(z) - fit - noise * in_diagonal)
+        gradient[: ours.start] = np.bincount(self.groups, -2.0 * variance * pairs, minlength=ours.start)
+        # K = variance·∂K/∂variance + trend + noise·I, and tr((K⁻¹ − ααᵀ)K) = n − yᵀK⁻¹y
+        gradient[-2] = 0.5 * (len(z) - fit - noise * in_diagonal) - gradient[ours].sum()
         gradient[-1] = 0.5 * noise * in_diagonal
         return 0.5 * fit + log_det, gradient
 
@@ -79,7 +87,7 @@ class Likelihood:
         variance, noise = np.exp(theta[-2:])
         # ‖a‖² + ‖b‖² − 2⟨a, b⟩ = (−2a, ‖a‖², 1)·(b, 1, ‖b‖²), up to rounding, whose sign is dropped
         left, right = self._left, self._right
-        np.multiply(self._x, np.exp(-theta[:-2])[self.groups, None], out=right[:-2])
+        np.multiply(self._x, np.exp(-theta[: self.lengthscales])[self.groups, None], out=right[:-2])
         np.einsum("ij,ij->j", right[:-2], right[:-2], out=right[-1])
         np.multiply(right[:-2], -2.0, out=left[:-2])
         left[-2] = right[-1]
@@ -89,8 +97,24 @@ class Likelihood:
             value, self._slope[rows, columns] = self.kind.value_and_slope(s)
             np.multiply(value, variance, out=C[rows, columns])
         C.ravel()[:: len(C) + 1] = variance + noise + BASE_JITTER * variance
+        for weight, G in zip(np.exp(theta[self.lengthscales : -2]), self._trends, strict=True):
+            C += weight * G
         L, failed = lapack.dpotrf(C.T, lower=1, clean=1, overwrite_a=1)
         return None if failed or not np.isfinite(L[-1, -1]) else L
+
+
+def _trends(x: Float[np.ndarray, "n D"]) -> list[Float[np.ndarray, "n n"]]:
+    """The covariances of a linear and of a quadratic function, each with its part of the jitter."""
+    z = 2.0 * x - 1.0
+    G = z @ z.T
+    unit = BASE_JITTER * np.eye(len(x))
+    first, second = trend_units(x.shape[1])
+    return [G + first * unit, G**2 + second * unit]
+
+
+def _sum(W: Float[np.ndarray, "n n"], G: Float[np.ndarray, "n n"]) -> float:
+    """Σ_ij W_ij G_ij of symmetric matrices, of which W's lower half is given."""
+    return float(2.0 * np.vdot(np.tril(W, -1), G) + W.diagonal() @ G.diagonal())
 
 
 def invert_triangular(L: Float[np.ndarray, "n n"]) -> None:

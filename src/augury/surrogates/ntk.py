@@ -105,7 +105,7 @@ class NTK(Kernel):
         (q, theta), _ = jax.lax.scan(layer, (q, q), None, length=self.depth)
         return self.output * theta if self.kind == "ntk" else self._output(q)
 
-    def largest(self) -> Float[Array, ""]:
+    def unit(self, dim: int) -> Float[Array, ""]:
         """k(x, x) in the corners of the cube."""
         return self.at_norm(1.0)
 

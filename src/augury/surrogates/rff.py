@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
+from augury._errors import UnsupportedError
 from augury._types import Array
 from augury.core.data import Data, bucket, pad
 from augury.core.keys import KeyArray, generator
@@ -49,6 +50,10 @@ class FourierProcess:
 
     def __post_init__(self) -> None:
         GaussianProcess(features=self.features)  # the same rule for the number of features
+        if self.process.trend:
+            raise UnsupportedError(
+                "a process of random features must be stationary; got one with a trend. Use trend=False."
+            )
 
     def fits(self, parameters: int) -> str | None:
         """None if it can model so many parameters, else the reason why not."""
@@ -68,10 +73,10 @@ class FourierProcess:
         with computing(single_thread=False):
             kernel, noise = to_numpy(build(kernel_class(self.process.kernel), hyper, groups))
             features = kernel.features(self.features, generator(key))
-            on_diagonal = np.asarray(nugget(kernel, noise))
+            on_diagonal = np.asarray(nugget(kernel, noise, data.dim))
             fitted = _fit(features, noise, on_diagonal, data, np.asarray(shift), np.asarray(scale))
             posterior, jitter = to_numpy(fitted)
-        info = describe(tuned, hyper, groups, scale, jitter)
+        info = describe(tuned, hyper, groups, scale, jitter + on_diagonal - noise)
         info |= {"features": self.features, "starved": data.n > self.features // 2}
         return Fit(posterior, fit_status(posterior.weights, scale, jitter), info)
 
