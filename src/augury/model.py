@@ -125,8 +125,8 @@ class Model:
         return None if self._tuned is None else self._tuned[1]
 
     def believer(self, fit: Fit) -> Posterior | None:
-        """What has a mean and a variance: the posterior, or the belief beside it."""
-        if {Capability.MEAN, Capability.VAR} <= self.capabilities:
+        """What has a mean and a variance of the values: the posterior, or the belief beside it."""
+        if fit.belief is None and {Capability.MEAN, Capability.VAR} <= self.capabilities:
             return fit.posterior
         return fit.belief
 
@@ -252,8 +252,12 @@ class Model:
             **{why: point.info[why] for why in ("explored", "fallback") if why in point.info},
             "status": str(fit.status),
             "fit": dict(fit.info),
-            **{name: self._history.sign * x if name in VALUES else x for name, x in extra.items()},
+            **{name: self._in_units(fit, x) if name in VALUES else x for name, x in extra.items()},
         }
+
+    def _in_units(self, fit: Fit, y: float) -> float:
+        """What a policy says in the posterior's units, in the user's."""
+        return self._history.sign * float(fit.value(y))
 
     def _params(self, point: Chosen) -> Mapping[str, Any]:
         if isinstance(self.space, Pool):

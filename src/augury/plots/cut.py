@@ -81,9 +81,10 @@ class Cut:
         if Capability.PATH not in optimizer.model.capabilities or not count:
             return []
         keys = [fold(root_key(optimizer.seed), Purpose.PICTURE, i) for i in range(count)]
+        fit, sign = self.modelled.fit, optimizer.model.history.sign
         with computing(optimizer.device):
-            paths = [draw.path for draw in self.modelled.fit.posterior.draws(keys=keys)]
-            return [optimizer.model.history.sign * _in_blocks(path, rows) for path in paths]
+            paths = (draw.path for draw in fit.posterior.draws(keys=keys))
+            return [sign * fit.value(_in_blocks(path, rows)) for path in paths]
 
     def places(self, trials: list[Trial]) -> list[list[Any]]:
         """Where trials are on each axis."""

@@ -6,6 +6,7 @@ from augury.core.keys import Purpose, fold, root_key
 from augury.core.precision import computing
 from augury.plots.source import Modelled
 from augury.surrogates.gp_posterior import GPPosterior
+from augury.surrogates.warps import Unwarped
 
 
 def leave_one_out(modelled: Modelled) -> tuple[np.ndarray, np.ndarray]:
@@ -15,7 +16,7 @@ def leave_one_out(modelled: Modelled) -> tuple[np.ndarray, np.ndarray]:
     without each.
     """
     optimizer, believer = modelled.optimizer, modelled.believer
-    if isinstance(believer, GPPosterior):
+    if isinstance(believer, GPPosterior | Unwarped):
         return believer.leave_one_out()
     model, surrogate = optimizer.model, optimizer.algorithm.surrogate
     assert surrogate is not None

@@ -187,13 +187,19 @@ class StandardizedPosterior(Posterior):
 class Fit:
     """A fitted posterior, how the fitting went, and diagnostics that nothing depends on.
 
-    A posterior that has no mean may come with a `belief` that has one, to explain and to recommend by.
+    A posterior that has no mean, or is about transformed values, may come with a `belief` that has one
+    and is about the values themselves, to explain and to recommend by.
     """
 
     posterior: Posterior
     status: Status
     info: Mapping[str, Any] = field(default_factory=dict)
     belief: Posterior | None = None
+    warp: Any = None  # with `inverse`, if the posterior is about transformed values
+
+    def value(self, y: Any) -> Any:
+        """What the posterior says of the function, in the units of the data."""
+        return y if self.warp is None else self.warp.inverse(y)
 
 
 @runtime_checkable

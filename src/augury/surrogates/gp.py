@@ -25,6 +25,7 @@ from augury.surrogates.hyperfit import (
     tune,
 )
 from augury.surrogates.kernels import KernelName, Stationary, kernel_class
+from augury.surrogates.warps import Unwarped, Warp, Warped
 
 LARGEST_ARD = 256  # lengthscales that are learnt
 SMALLEST_SCALE, LARGEST_SCALE = 1e-150, 1e150  # of values: variances are their squares
@@ -51,6 +52,8 @@ class GaussianProcess:
         relative: whether `variance` and `noise` are multiples of the values' variance, not of their
             squared unit.
         standardize: whether y is standardized; False takes a prior mean of zero.
+        warp: transforms the values first, so that the process is about T(y): :class:`Log` or
+            :class:`YeoJohnson`. `variance` and `noise` must be learnt then, or `relative`.
         trend: whether the function is one of the kernel's plus a quadratic one, whose two variances are
             learnt: what is nearly quadratic over the whole box is then known from few points.
         features: random features of a drawn path's prior part.
@@ -68,6 +71,7 @@ class GaussianProcess:
     relative: bool = False
     standardize: bool = True
     trend: bool = False
+    warp: Warp | None = None
     features: int = 1024
     tuning_points: int = 512
 
@@ -86,6 +90,8 @@ class GaussianProcess:
                     f"Give a positive number, or None to learn it."
                 )
         check_flags(ard=self.ard, relative=self.relative, standardize=self.standardize, trend=self.trend)
+        if self.warp is not None:
+            self._check_warp()
         if not isinstance(self.features, int) or self.features < 2 or self.features % 2:
             raise UnsupportedError(
                 f"features must be an even number of at least 2; got {self.features!r}. "
@@ -93,13 +99,25 @@ class GaussianProcess:
             )
         need_count("tuning_points", self.tuning_points)
 
+    def _check_warp(self) -> None:
+        if not isinstance(self.warp, Warp):
+            raise UnsupportedError(
+                f"warp must be a Log, a YeoJohnson or None; got {self.warp!r}. Use Log()."
+            )
+        if not self.relative and not self.variance is self.noise is None:
+            raise UnsupportedError(
+                "variance and noise of a process with a warp must be learnt, or relative: transformed "
+                "values have another unit. Leave them out, or add relative=True."
+            )
+
     def tune(self, data: Data, *, key: KeyArray) -> Tuned:
         """The hyper-parameters of largest posterior density (MAP), from several starts."""
+        warp, data = self._warped(data)
         shift, scale = standardization(data, self.standardize)  # of all data, as in `fit`
         data = self._subset(data, generator(key))
         n = data.n
         with computing(single_thread=n <= LARGEST_SMALL_MATRIX):
-            return tune(
+            tuned = tune(
                 kernel_class(self.kernel),
                 data.x[:n],
                 (data.y[:n] - shift) / scale,
@@ -107,11 +125,14 @@ class GaussianProcess:
                 int(data.groups.max(initial=0)) + 1,
                 self._limits(data, scale),
             )
+        slopes = np.zeros(n) if warp is None else np.log(warp.slope(warp.inverse(data.y[:n])))
+        return tuned._replace(evidence=tuned.log_posterior - n * np.log(scale) + slopes.sum())
 
     def fit(self, data: Data, *, key: KeyArray, tuned: Tuned | None = None) -> Fit:
         """The posterior given all of `data`, with `tuned` hyper-parameters or new ones."""
         if tuned is None:
             tuned = self.tune(data, key=key)
+        warp, data = self._warped(data)
         shift, scale = standardization(data, self.standardize)
         hyper = self.within_limits(tuned.hyper, data, scale)
         with computing(single_thread=len(data.x) <= LARGEST_SMALL_MATRIX):
@@ -127,7 +148,19 @@ class GaussianProcess:
                 )
             )
         info = describe(tuned, hyper, self.groups(data), scale, posterior.nugget - posterior.noise)
-        return Fit(posterior, fit_status(posterior.alpha, scale, jitter), info)
+        status = fit_status(posterior.alpha, scale, jitter)
+        if warp is None:
+            return Fit(posterior, status, info)
+        info["warp"] = repr(self.warp)  # of whose values the variances are
+        return Fit(posterior, status, info, Unwarped(posterior.x, posterior, warp), warp)
+
+    def _warped(self, data: Data) -> tuple[Warped | None, Data]:
+        """The transformation, and the data whose values are transformed."""
+        if self.warp is None:
+            return None, data
+        y = data.y[: data.n]
+        warp = self.warp.on(y)
+        return warp, Data.of(data.x[: data.n], warp(y), data.groups)
 
     def fits(self, parameters: int) -> str | None:
         """None if it can model so many parameters, else the reason why not."""

@@ -64,6 +64,7 @@ class Tuned(NamedTuple):
     log_posterior: float
     evaluations: int
     converged: bool
+    evidence: float = 0.0  # log_posterior of the values in their own units, to compare models by
 
 
 def build(kind: type[Stationary], hyper: Hyper, groups: Int[Array, " D"]) -> tuple[Kernel, Array]:
