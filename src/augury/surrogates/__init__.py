@@ -2,6 +2,7 @@
 
 from augury.surrogates.base import Capability, Fit, Path, Posterior, Status, Surrogate
 from augury.surrogates.cnn import CNN
+from augury.surrogates.election import Election
 from augury.surrogates.empirical_process import EmpiricalProcess
 from augury.surrogates.ensemble import Ensemble
 from augury.surrogates.forest import RandomForest
@@ -14,16 +15,19 @@ from augury.surrogates.rff import FourierProcess
 from augury.surrogates.sample_then_optimize import SampleThenOptimize
 from augury.surrogates.tangent_process import TangentProcess
 from augury.surrogates.user_networks import ModuleNetwork, UserNetwork
+from augury.surrogates.warps import Log, YeoJohnson
 
 __all__ = [
     "CNN",
     "MLP",
     "Capability",
+    "Election",
     "EmpiricalProcess",
     "Ensemble",
     "Fit",
     "FourierProcess",
     "GaussianProcess",
+    "Log",
     "ModuleNetwork",
     "NTKProcess",
     "NeuralLinear",
@@ -36,4 +40,5 @@ __all__ = [
     "Surrogate",
     "TangentProcess",
     "UserNetwork",
+    "YeoJohnson",
 ]

@@ -1,0 +1,104 @@
+"""The most probable of several models, elected anew as the data grow."""
+
+import functools
+import hashlib
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from augury._errors import UnsupportedError
+from augury.core.data import Data
+from augury.core.keys import KeyArray, root_key
+from augury.surrogates.base import Capability, Fit
+from augury.surrogates.gp import GaussianProcess
+from augury.surrogates.hyperfit import Tuned
+from augury.surrogates.warps import Log, YeoJohnson
+
+GROWTH = 1.15  # of the number of observations, from one election to the next
+KEPT = 64  # elections
+
+
+class Elected(NamedTuple):
+    """The number of a model, and its hyper-parameters."""
+
+    number: int
+    tuned: Tuned
+
+
+def defaults() -> tuple[GaussianProcess, ...]:
+    """Processes with and without a trend, of the values and of three transformations of them."""
+    warps = (None, YeoJohnson(), Log(0.1), Log(0.01), Log(0.001))
+    return tuple(GaussianProcess(trend=trend, warp=warp) for warp in warps for trend in (False, True))
+
+
+@dataclass(frozen=True)
+class Election:
+    """Of several Gaussian processes the one under which the values are most probable.
+
+    The density is that of the values in their own units at the most probable hyper-parameters. An
+    election is held when the data have grown by 15 %, with the data of that moment; in between, the
+    elected model's hyper-parameters are learnt as ever.
+
+    Args:
+        models: the processes.
+    """
+
+    models: tuple[GaussianProcess, ...] = defaults()
+
+    capabilities: ClassVar[frozenset[Capability]] = GaussianProcess.capabilities
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "models", tuple(self.models))
+        if not self.models or not all(isinstance(model, GaussianProcess) for model in self.models):
+            raise UnsupportedError(
+                f"models must be Gaussian processes, at least one; got {self.models!r}. "
+                "Give a tuple of GaussianProcess."
+            )
+
+    def tune(self, data: Data, *, key: KeyArray) -> Elected:
+        """The model elected last, with hyper-parameters for all of the data."""
+        at = last_election(data.n)
+        number, tuned = elect(self, Known(data.take(slice(at))))
+        if at < data.n:
+            tuned = self.models[number].tune(data, key=key)
+        return Elected(number, tuned)
+
+    def fit(self, data: Data, *, key: KeyArray, tuned: Elected | None = None) -> Fit:
+        """The posterior of the elected model."""
+        elected = self.tune(data, key=key) if tuned is None else tuned
+        return self.models[elected.number].fit(data, key=key, tuned=elected.tuned)
+
+    def fits(self, parameters: int) -> str | None:
+        """None if all can model so many parameters, else the reason why not."""
+        return next(filter(None, (model.fits(parameters) for model in self.models)), None)
+
+
+class Known:
+    """Data that are the same as others with the same bytes."""
+
+    def __init__(self, data: Data) -> None:
+        arrays = (data.x, data.y, data.mask, data.groups)
+        self.data, self.digest = data, hashlib.sha256(b"".join(a.tobytes() for a in arrays)).digest()
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Known) and self.digest == other.digest
+
+
+@functools.lru_cache(maxsize=KEPT)
+def elect(election: Election, known: Known) -> Elected:
+    """The model of largest evidence; of equal ones the first."""
+    tuned = [model.tune(known.data, key=root_key(0)) for model in election.models]
+    best = int(np.argmax([one.evidence for one in tuned]))
+    return Elected(best, tuned[best])
+
+
+def last_election(n: int) -> int:
+    """The number of observations at which there was one last: every one up to 7, then 8, 9, 10, 12, …"""
+    at = 0
+    while (following := max(at + 1, int(GROWTH * at))) <= n:
+        at = following
+    return at

@@ -1,0 +1,79 @@
+"""The most probable of several models."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import augury
+from augury._errors import UnsupportedError
+from augury.core.data import Data
+from augury.surrogates import Election, GaussianProcess, Log
+from augury.surrogates.election import elect, last_election
+from known_gp import KEY, NEW
+from samples import observations
+
+MODELS = (GaussianProcess(), GaussianProcess(trend=True), GaussianProcess(warp=Log()))
+
+
+def quadratic(n):
+    x, _ = observations(n)
+    return x, -((x - 0.4) ** 2).sum(1)
+
+
+def test_the_model_of_largest_evidence_is_elected():
+    election = Election(MODELS)
+    x, bent = quadratic(29)
+    wave = np.sin(9.0 * x[:, 0]) * np.cos(7.0 * x[:, 1])
+    for values, number in ((wave, 0), (bent, 1), (-np.exp(-8.0 * wave), 2)):
+        data = Data.of(x, values)
+        elected = election.tune(data, key=KEY)
+        evidence = [model.tune(data, key=KEY).evidence for model in MODELS]
+        assert last_election(29) == 29
+        assert elected.number == number == np.argmax(evidence)
+        fit = election.fit(data, key=KEY, tuned=elected)
+        alone = MODELS[number].fit(data, key=KEY, tuned=elected.tuned)
+        np.testing.assert_array_equal(fit.posterior.mean(NEW), alone.posterior.mean(NEW))
+
+
+def test_elections_are_held_when_the_data_have_grown():
+    held = sorted({last_election(n) for n in range(200)})
+    assert held[:14] == [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13]
+    assert all(b == max(a + 1, int(1.15 * a)) for a, b in itertools.pairwise(held))
+    assert len(held) < 40
+
+
+def test_between_elections_the_first_data_decide_and_all_are_learnt_from():
+    n = next(n for n in range(30, 60) if last_election(n) == n - 1)
+    x, y = quadratic(n)
+    y[-1] -= 5.0  # not quadratic any more
+    data, election = Data.of(x, y), Election(MODELS)
+    elected = election.tune(data, key=KEY)
+    assert elected.number == 1
+    alone = MODELS[1].tune(data, key=KEY)
+    np.testing.assert_array_equal(elected.tuned.hyper.log_trend, alone.hyper.log_trend)
+    elect.cache_clear()  # what is kept can be computed anew
+    assert election.tune(data, key=KEY).number == 1
+
+
+def test_a_study_goes_on_exactly():
+    space = augury.Space(a=augury.Float(0.0, 1.0), b=augury.Float(0.0, 1.0), c=augury.Float(0.0, 1.0))
+    algorithm = augury.Algorithm(Election(MODELS), "ei")
+
+    def value(params):
+        return float(np.exp(5.0 * params["a"]) + (params["b"] - 0.3) ** 2)
+
+    opt = augury.Optimizer(space, algorithm, seed=1, initial=6)
+    for _ in range(9):
+        trial = opt.ask()
+        opt.tell(trial, value(trial.params))
+    elect.cache_clear()
+    again = augury.Optimizer.from_json(opt.to_json(), algorithm=algorithm)
+    assert again.ask().params == opt.ask().params
+
+
+def test_models_are_checked():
+    for models in ((), (GaussianProcess(), "gp")):
+        with pytest.raises(UnsupportedError, match="models must be Gaussian processes, at least one"):
+            Election(models)
+    assert "one per parameter; got 2" in Election((GaussianProcess(lengthscale=(1.0, 2.0)),)).fits(3)
