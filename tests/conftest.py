@@ -1,6 +1,10 @@
 """The order of the test files: those that take longest come first, and no process waits at the end."""
 
+import signal
 from pathlib import Path
+
+# What is started in the background, by nohup for example, ignores interrupts, and so would its children.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 LONGEST = (
     "algorithms", "ordeal", "clusters", "sample_then_optimize", "training", "batch_policies",
