@@ -294,6 +294,18 @@ def test_what_is_not_supported_is_said():
         AugurySampler("no such algorithm")
 
 
+@pytest.mark.parametrize("algorithm", ["gp-ei", "sobol", "random"])
+def test_a_study_with_constraints_is_refused_each_time_and_no_trial_runs_on(algorithm):
+    study = optuna.create_study(sampler=AugurySampler(algorithm, seed=0, space=LINE))
+    study.add_trial(finished(1.0, constraints={"heat": -1.0}))
+    for _ in range(2):
+        with pytest.raises(DataError, match="knows no constraints; got some in trial 0"):
+            study.optimize(lambda trial: 1.0, n_trials=1)
+    assert [trial.state.name for trial in study.trials] == ["COMPLETE", "FAIL", "FAIL"]
+    with pytest.raises(DataError, match="knows no constraints"):
+        study.sampler.mirror(study)
+
+
 def test_long_notes_are_kept_whole_and_broken_ones_are_none():
     study = optuna.create_study()
     frozen = study._storage.get_trial(study.ask()._trial_id)

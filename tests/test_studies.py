@@ -202,8 +202,16 @@ def test_another_study_under_the_name_is_refused_and_untouched(tmp_path):
     study.optimize(lambda trial: trial.suggest_float("x", 5.0, 6.0), n_trials=1)
     with pytest.raises(DataError, match="trial 0 of another"):
         augury.minimize(value, LINE, 3, storage=storage, name="plain")
+    bounded = optuna.create_trial(
+        value=1.0, params={"x": 0.5}, distributions=distributions_of(LINE), constraints={"heat": 1.0}
+    )
+    study = optuna.create_study(storage=f"sqlite:///{storage}", study_name="bounded")
+    study.add_trial(bounded)
+    with pytest.raises(DataError, match="knows no constraints; got some in trial 0"):
+        augury.minimize(value, LINE, 3, storage=storage, name="bounded", algorithm="sobol")
+    assert len(study.trials) == 1
     names = optuna.get_all_study_names(f"sqlite:///{storage}")
-    assert sorted(names) == ["augury", "plain"]
+    assert sorted(names) == ["augury", "bounded", "plain"]
     assert len(optuna.load_study(storage=f"sqlite:///{storage}", study_name="augury").trials) == 2
 
 

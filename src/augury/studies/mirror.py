@@ -7,7 +7,7 @@ from typing import Any
 
 from optuna.trial import FrozenTrial, TrialState
 
-from augury._errors import DataError, SpaceExhausted
+from augury._errors import SpaceExhausted
 from augury.algorithm import Algorithm
 from augury.core.precision import Device
 from augury.maximizers import Domain
@@ -76,11 +76,6 @@ class Mirror(Optimizer):
 
     def _learn(self, trial: FrozenTrial) -> None:
         """One trial; none in whose place another one is, or that has not all parameters."""
-        if trial.constraints:
-            raise DataError(
-                f"AugurySampler knows no constraints; got some in trial {trial.number}. Let the "
-                "objective raise an exception where one is violated, or use optuna.samplers.GPSampler."
-            )
         point = self._point(trial)
         if point is None:
             return

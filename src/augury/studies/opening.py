@@ -15,7 +15,7 @@ from augury.maximizers import Domain
 from augury.optimizer import Direction
 from augury.state import describe_space
 from augury.studies import notes
-from augury.studies.sampler import AugurySampler
+from augury.studies.sampler import AugurySampler, check_unconstrained
 from augury.studies.spaces import distributions_of
 
 ABOUT = "augury:study"  # attribute of a study: its space and its seed
@@ -71,10 +71,12 @@ def _about(study: Study, space: Domain, direction: Direction) -> Mapping[str, An
     directions = [one.name.lower() for one in study.directions]
     if directions != [direction]:
         raise _another(study, f"one to {direction}", f"one to {' and '.join(directions)}")
+    trials = study.get_trials(deepcopy=False)
+    check_unconstrained(trials)
     text = notes.joined(ABOUT, study._storage.get_study_system_attrs(study._study_id))
     if text is None:
         known = distributions_of(space)
-        for trial in study.get_trials(deepcopy=False):
+        for trial in trials:
             if any(known.get(name) != one for name, one in trial.distributions.items()):
                 raise _another(study, "one of this space", f"trial {trial.number} of another")
         return {}

@@ -3,7 +3,7 @@
 import threading
 import warnings
 import zlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from optuna.distributions import BaseDistribution
@@ -151,13 +151,25 @@ class AugurySampler(BaseSampler):
                     "Finish a trial first, or give the sampler a space."
                 )
             mirror = self._mirror(study, known, self.seed)
-            mirror.learn(study.get_trials(deepcopy=False, states=FINISHED))
+            finished = study.get_trials(deepcopy=False, states=FINISHED)
+            check_unconstrained(finished)
+            mirror.learn(finished)
             return mirror
 
     # ------------------------------------------------------------------ Optuna's calls
 
     def before_trial(self, study: Study, trial: FrozenTrial) -> None:
-        """Choose the point of the shared parameters, and let other processes know."""
+        """Choose the point of the shared parameters, and let other processes know.
+
+        A trial of a study that is not supported ends here: nobody would.
+        """
+        try:
+            with self._lock:
+                self._check(study)
+            check_unconstrained(study._get_trials(deepcopy=False, states=FINISHED, use_cache=True))
+        except DataError:
+            study._storage.set_trial_state_values(trial._trial_id, TrialState.FAIL)
+            raise
         space = self.infer_relative_search_space(study, trial)
         self.sample_relative(study, trial, space)
 
@@ -300,6 +312,16 @@ class AugurySampler(BaseSampler):
         if self._study is None or self._study[0] is not this[0] or self._study[1] != this[1]:
             self._forget()
             self._study = this
+
+
+def check_unconstrained(trials: Iterable[FrozenTrial]) -> None:
+    """Refuse a study one of whose trials has constraints."""
+    for trial in trials:
+        if trial.constraints:
+            raise DataError(
+                f"AugurySampler knows no constraints; got some in trial {trial.number}. Let the "
+                "objective raise an exception where one is violated, or use optuna.samplers.GPSampler."
+            )
 
 
 def _modelled(distributions: Distributions) -> dict[str, BaseDistribution]:
