@@ -172,6 +172,27 @@ def test_what_a_pruned_trial_counts(direction, reports, expected):
     assert pruned.state is (State.FAILED if expected is None else State.COMPLETE)
 
 
+def test_a_pruned_trial_is_never_the_best_and_no_measure_for_others():
+    study = optuna.create_study()
+    for number, (value, reports) in enumerate(
+        [(None, {0: -1e9}), (4.0, {}), (None, {0: 9.0}), (None, {0: 8.0}), (None, {0: 1.0})]
+    ):
+        state = TrialState.PRUNED if value is None else TrialState.COMPLETE
+        study.add_trial(finished(value, state, x=number / 10.0, intermediate_values=reports))
+    mirror = mirror_of(study)
+    assert [trial.value for trial in mirror.trials] == [None, 4.0, 9.0, 8.0, 4.0]
+    assert mirror.trials[0].state is State.FAILED  # nothing was complete before it
+    late = optuna.create_study()
+    for _ in range(2):
+        late.ask(distributions_of(LINE))
+    late.tell(1, 4.0)
+    late._storage.set_trial_intermediate_value(late.trials[0]._trial_id, 0, -1e9)
+    late.tell(0, state=TrialState.PRUNED)
+    mirror = mirror_of(late)
+    assert mirror.trials[0].value == 4.0
+    assert mirror.best.number == 1
+
+
 def test_failed_trials_count_and_lost_ones_do_not():
     study = optuna.create_study()
     study.add_trial(finished(1.0, x=0.1))

@@ -1,7 +1,7 @@
 """What is known so far: trials in the order they were told, and the data that models are fitted to."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -124,9 +124,9 @@ class History:
         """The trials that have a finite value, in the order they were told."""
         return [self.trials[n] for n in self.order if self._is_complete(n)]
 
-    def best(self) -> Trial:
-        """The best observed trial; the first of equals."""
-        complete = self.complete
+    def best(self, without: Collection[int] = ()) -> Trial:
+        """The best observed trial, but for some numbers; the first of equals."""
+        complete = [trial for trial in self.complete if trial.number not in without]
         if not complete:
             raise DataError(
                 "best needs at least one finished evaluation with a finite value; got none. "

@@ -368,7 +368,7 @@ class Optimizer:
 
     def recommend(self) -> Trial:
         """The evaluated trial of best posterior mean: with noise, a better answer than `best`."""
-        best = self._history.best()
+        best = self.best
         if self.algorithm.surrogate is None:
             return best
         with self._lock, computing(self.device):

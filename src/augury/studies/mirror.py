@@ -47,6 +47,7 @@ class Mirror(Optimizer):
         device: Device = "cpu",
     ) -> None:
         self.points, self._duplicates = Points(distributions, space), duplicates
+        self._pruned: set[int] = set()  # numbers of trials whose values are not their own
         super().__init__(
             self.points.space, algorithm, direction, seed, initial, budget, duplicates, device
         )
@@ -98,15 +99,19 @@ class Mirror(Optimizer):
         """What the model learns; None of a failure.
 
         A pruned trial counts with its last reported value, but as no better than the median of the values
-        before it: it was ended because it promised little.
+        that were complete before it: it was ended because it promised little. Before the first of these
+        it counts as a failure.
         """
         if trial.state is TrialState.COMPLETE:
             return trial.value
         if trial.state is not TrialState.PRUNED or trial.last_step is None:
             return None
+        complete = [one for one in self._history.complete if one.number not in self._pruned]
+        if not complete:
+            return None
+        self._pruned.add(trial.number)
         last = trial.intermediate_values[trial.last_step]
-        known = [one.value for one in self._history.complete if one.value is not None]
-        middle = statistics.median(known) if known else last
+        middle = statistics.median(float(one.value or 0.0) for one in complete)
         return min(last, middle) if self.direction == "maximize" else max(last, middle)
 
     def _point(self, trial: FrozenTrial) -> dict[str, Any] | None:
@@ -146,6 +151,11 @@ class Mirror(Optimizer):
                 return self._ask_any(count)
             finally:
                 self._history.forget(self._history.trials.keys() - set(self._history.order))
+
+    @property
+    def best(self) -> Trial:
+        """The best trial that is complete; a pruned one may have the same value."""
+        return self._history.best(without=self._pruned)
 
     @property
     def known(self) -> Mapping[int, Trial]:

@@ -45,8 +45,8 @@ class AugurySampler(BaseSampler):
 
     Running trials are pending points: each has a note of its point as soon as it exists, which every
     process that shares the storage sees. A failed trial counts as the worst value so far. A pruned one
-    counts with its last reported value, but as no better than the median of the values before it; one
-    that has reported nothing counts as failed.
+    counts with its last reported value, but as no better than the median of the values that were complete
+    before it; one that has reported nothing, or comes before all of these, counts as failed.
 
     A suggestion depends on the seed, the trial's number, the finished trials in the order of their
     completion and the running ones, so that processes may share a seed.
