@@ -17,6 +17,7 @@ import pytest
 
 import augury
 from augury import Float, Int, Space, UnsupportedError
+from augury.executors import processes
 from augury.executors.processes import JobError, JobLostError, JobTimeoutError, Workers
 from augury.trial import State
 
@@ -117,6 +118,24 @@ def test_what_a_function_imports_is_not_its_own_time(tmp_path, monkeypatch):
     function = importlib.import_module("heavy").f
     result = augury.minimize(function, SPACE, 4, trial_timeout=1.0, **settings)
     assert [trial.reason for trial in result.trials] == [None] * 4
+
+
+def test_a_function_that_takes_too_long_to_load_is_said(tmp_path, monkeypatch):
+    code = "import os, time\nif 'LOADS' not in os.environ: time.sleep(60)\ndef f(p): return p['x']\n"
+    (tmp_path / "hangs.py").write_text(code, "utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(processes, "LOADING", 0.5)
+    with monkeypatch.context() as here:
+        here.setenv("LOADS", "")
+        function = importlib.import_module("hangs").f
+    with pytest.raises(JobTimeoutError, match=r"loading a function must take at most 0\.5 seconds"):
+        augury.minimize(function, SPACE, 2, trial_timeout=0.25, storage=tmp_path / "s.db")
+    assert not (tmp_path / "s.db").exists()
+    with (
+        Workers(1, timeout=0.75) as workers,
+        pytest.raises(JobTimeoutError, match=r"loading a function must take at most 0\.75 seconds"),
+    ):
+        workers.submit(function, {"x": 0.5}).result()
 
 
 @pytest.mark.parametrize("seconds", [1e7, float("inf")])

@@ -24,6 +24,7 @@ from augury._errors import AuguryError, UnsupportedError
 
 START = "from augury.executors.processes import serve; serve()"
 BEGUN = b""  # what a process says when it has loaded a function and calls it
+LOADING = 300.0  # seconds that loading a function may take, if its job has a limit
 DAY = 86_400.0  # seconds; the system waits for no more than some weeks at a time
 
 
@@ -62,8 +63,8 @@ class Workers(Executor):
     Args:
         count: how many run at a time.
         fresh: whether every job gets a new process, so that the peak of its memory is the job's own.
-        timeout: seconds after which a job's process is ended, from when its function is loaded; None for
-            any number.
+        timeout: seconds after which a job's process is ended, from when its function is loaded, which may
+            take as long, and at least 300 seconds; None for any number.
     """
 
     def __init__(self, count: int, *, fresh: bool = False, timeout: float | None = None) -> None:
@@ -73,6 +74,7 @@ class Workers(Executor):
             )
         self._threads = ThreadPoolExecutor(count)
         self._fresh, self._timeout = fresh, timeout
+        self._loading = None if timeout is None else max(timeout, LOADING)
         self._lock = threading.Lock()
         self._all: set[_Worker] = set()
         self._idle: list[_Worker] = []
@@ -109,6 +111,11 @@ class Workers(Executor):
         worker = self._take()
         try:
             worker.pipe.send_bytes(job)
+            if self._loading is not None and not _in_time(worker.pipe, self._loading):
+                raise JobTimeoutError(
+                    f"loading a function must take at most {self._loading:g} seconds in a worker; it "
+                    "took longer. Let the modules that it needs do less when they are imported."
+                )
             said = worker.pipe.recv_bytes()
             if said == BEGUN:
                 if timeout is not None and not _in_time(worker.pipe, timeout):
