@@ -22,7 +22,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 import augury
 from augury.studies.mirror import GONE, LOST, is_replaced
-from augury.studies.repeats import RETRY, Repeats
+from augury.studies.repeats import RETRY_OF, Repeats
 from augury.studies.storages import close_storage, open_storage
 
 SPACE = augury.Space(x=augury.Float(0.0, 1.0), y=augury.Float(0.0, 1.0))
@@ -208,7 +208,7 @@ def check(storage: str, diary: Path, budget: int, most: int) -> dict[str, int]:
             reason = one.system_attrs.get(LOST) or one.system_attrs.get(GONE)
             assert one is last[0] or reason, "a trial was repeated without a reason"
             repeated = Repeats.of(one).number
-            assert RETRY not in one.system_attrs or is_replaced(trials[repeated])
+            assert RETRY_OF not in one.system_attrs or is_replaced(trials[repeated])
         assert begins[point] <= len(chain), "evaluated more often than there are trials"
     assert sum(begins.values()) <= most, "more was repeated than was under way"
     return {

@@ -24,7 +24,7 @@ from augury import Choice, DataError, Float, Int, Pool, Space, StorageError
 from augury.studies import leases
 from augury.studies.book import REASON, SPENT, Book
 from augury.studies.mirror import GONE, LOST, Mirror
-from augury.studies.repeats import AGAIN, RETRY
+from augury.studies.repeats import AGAIN, RETRY_OF
 from augury.studies.spaces import distributions_of
 from augury.studies.storages import hidden, may_pass, open_storage, without_password
 from augury.trial import State
@@ -454,7 +454,7 @@ def test_a_trial_of_a_dead_process_is_repeated_at_most_three_times(tmp_path):
         assert dict(trial.params) != point
         frozen = one._study.trials
         assert [LOST in one.system_attrs for one in frozen] == [True] * 3 + [False] * 2
-        repeats = [json.loads(trial.system_attrs[RETRY]) for trial in frozen[1:4]]
+        repeats = [json.loads(trial.system_attrs[RETRY_OF]) for trial in frozen[1:4]]
         assert repeats == [[0, 1, 0], [1, 2, 0], [2, 3, 0]]
         assert one.done == 1  # after three repetitions it has failed
         one.tell(trial, 1.0)
@@ -479,7 +479,7 @@ def test_a_late_result_withdraws_a_retry_that_waits(tmp_path):
     assert (lost.state, retry.state, own.state) == (
         TrialState.FAIL, TrialState.FAIL, TrialState.COMPLETE)  # fmt: skip
     assert GONE in retry.system_attrs
-    assert json.loads(own.system_attrs[RETRY])[0] == 0
+    assert json.loads(own.system_attrs["augury:retry_of"]) == [0, 0, 0]  # the trial, losses, failures
     assert own.params == trial.params
     assert slow.done == 1
     assert quick.optimizer.best.value == 0.5
@@ -583,7 +583,7 @@ def test_what_a_process_gave_up_before_it_ended_is_repeated_once(tmp_path, mark)
         asked = [owner.ask(1)[0] for owner in (two, three, two, three)]
         assert [one.params == trial.params for one in asked] == [False, False, True, False]
         lost = LOST in mark
-        repeats = [t.system_attrs[RETRY] for t in one._study.trials if RETRY in t.system_attrs]
+        repeats = [t.system_attrs[RETRY_OF] for t in one._study.trials if RETRY_OF in t.system_attrs]
         assert repeats == [json.dumps([0, int(lost), int(not lost)])]
 
 

@@ -29,7 +29,7 @@ from augury.studies.opening import open_study
 from augury.studies.repeats import (
     AGAIN,
     INTERRUPTED,
-    RETRY,
+    RETRY_OF,
     Repeats,
     is_superfluous,
     repeating,
@@ -293,7 +293,7 @@ class Book:
             logger.warning("the value %s of trial %d came too late and is dropped", values[0], number)
             return
         if not complete:  # else it was recorded before the storage went away
-            again = {RETRY: replace(Repeats.of(trial), number=number).text()}
+            again = {RETRY_OF: replace(Repeats.of(trial), number=number).text()}
             self._study.add_trial(
                 optuna.create_trial(
                     params=trial.params,
@@ -361,7 +361,7 @@ class Book:
             return
         point = self._sampler.mirror(self._study).values(trial) or trial.system_attrs.get("fixed_params")
         if point:  # of some only what was enqueued
-            attributes = {"fixed_params": point, RETRY: again.text()}
+            attributes = {"fixed_params": point, RETRY_OF: again.text()}
             waiting = optuna.create_trial(state=TrialState.WAITING, system_attrs=attributes)
             self._study.add_trial(waiting)
 
@@ -425,7 +425,7 @@ def _taken(trial: FrozenTrial) -> bool:
 
 
 def _is_waiting_retry(trial: FrozenTrial) -> bool:
-    return trial.state is TrialState.WAITING and RETRY in trial.system_attrs
+    return trial.state is TrialState.WAITING and RETRY_OF in trial.system_attrs
 
 
 def _place(trial: FrozenTrial) -> int:

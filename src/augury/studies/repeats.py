@@ -8,7 +8,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from augury.studies.mirror import GONE, LOST
 
-RETRY = "augury:retry"  # attribute of a trial that repeats another one: see `Repeats`
+RETRY_OF = "augury:retry_of"  # attribute of a trial that repeats another one: see `Repeats`
 INTERRUPTED = "its run was interrupted"  # why a trial was taken back; it says nothing about the point
 AGAIN = "it is tried again"  # why a trial that failed does not count
 
@@ -25,7 +25,7 @@ class Repeats:
     def of(trial: FrozenTrial) -> "Repeats":
         """What a trial says."""
         try:
-            return Repeats(*map(int, json.loads(trial.system_attrs[RETRY])))
+            return Repeats(*map(int, json.loads(trial.system_attrs[RETRY_OF])))
         except (KeyError, TypeError, ValueError):
             return Repeats()
 
@@ -54,7 +54,7 @@ def repeating(trials: Sequence[FrozenTrial], number: int) -> list[FrozenTrial]:
     """The trials that repeat one, or a repetition of it; by number, as they must be given."""
     chain, found = {number}, []
     for one in trials:
-        if RETRY in one.system_attrs and Repeats.of(one).number in chain:
+        if RETRY_OF in one.system_attrs and Repeats.of(one).number in chain:
             chain.add(one.number)
             found.append(one)
     return found
@@ -62,7 +62,7 @@ def repeating(trials: Sequence[FrozenTrial], number: int) -> list[FrozenTrial]:
 
 def unrepeated(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
     """Those that nothing repeats, though something must: a process ended when it had taken them back."""
-    done = {Repeats.of(one).number for one in trials if RETRY in one.system_attrs}
+    done = {Repeats.of(one).number for one in trials if RETRY_OF in one.system_attrs}
     return [one for one in trials if one.number not in done and repetition(one) is not None]
 
 
