@@ -37,6 +37,8 @@ kind = { type = "choice", options = ["a b", "c"] }
 
 [objective]
 """
+INT = "{ type = 'int', low = 1, high = 3 }"
+ENVIRONMENT = "[objective]\ncommand = ['true']\nparameters = 'environment'"
 PROGRAM = """
 import json, os, sys
 mode = sys.argv[1]
@@ -166,6 +168,9 @@ def test_failures_are_counted_and_nothing_else_happens(here, capsys):
     (("x = {", '"" = {'), "line 7: space: Names must be non-empty"),
     (("[space]", "[[space]]"), "line 7: space must be a table"),
     (("[objective]", '[space."a.b"]\ntype = "int"\n[objective]'), r"line 11: space\.a\.b must have low"),
+    (("[objective]", "[objective]\ncommand = ['ls', '{x}']"), r"line 12: objective\.comma.*for kind"),
+    (("[objective]", f"X = {INT}\n{ENVIRONMENT}"), r"line 11: space\.X must .*; got AUGURY_X, as of x"),
+    (("[objective]", f"'a=b' = {INT}\n{ENVIRONMENT}"), r"line 11: space\.a=b must .*; got AUGURY_A=B"),
 ])  # fmt: skip
 def test_what_is_wrong_in_a_file_is_one_sentence_with_its_line(here, capsys, change, words):
     spec = SPEC.replace(*change)

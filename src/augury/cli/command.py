@@ -3,7 +3,7 @@
 import json
 import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,11 +42,11 @@ class Command:
         if self.parameters == "stdin":
             given = json.dumps(dict(params))
         elif self.parameters == "environment":
-            environment |= {PREFIX + name.upper(): text for name, text in texts.items()}
+            environment |= {variable_of(name): text for name, text in texts.items()}
         else:
             for name, text in texts.items():
                 command = [part.replace(f"{{{name}}}", text) for part in command]
-            if command == list(self.command):
+            if self.without_place(texts) == list(texts):
                 command += [text for name in params for text in (f"--{name}", texts[name])]
         ended = subprocess.run(
             command,
@@ -63,6 +63,15 @@ class Command:
             said = (ended.stderr.strip() or ended.stdout.strip()).splitlines()
             raise RuntimeError(f"exit code {ended.returncode}" + (f": {said[-1]}" if said else ""))
         return value_of(ended.stdout)
+
+    def without_place(self, names: Iterable[str]) -> list[str]:
+        """The parameters that the command has no placeholders for."""
+        return [name for name in names if not any(f"{{{name}}}" in part for part in self.command)]
+
+
+def variable_of(name: str) -> str:
+    """The variable of the environment that a parameter is in."""
+    return PREFIX + name.upper()
 
 
 def value_of(printed: str) -> float:

@@ -14,7 +14,7 @@ from typing import Any
 from augury._checks import check_limit, check_retries, check_seed, one_of
 from augury._errors import AuguryError, UnsupportedError
 from augury.algorithm import resolve
-from augury.cli.command import MODES, Command
+from augury.cli.command import MODES, Command, variable_of
 from augury.space import Space
 from augury.space.params import Param, param_from_dict
 
@@ -97,7 +97,10 @@ def read_spec(path: Path) -> Spec:
     with file.explained("", "space"):
         space = Space(params)
     direction = top.get("direction", "minimize")
-    return Spec(space, top["budget"], direction, _objective(file, top["objective"]), settings)
+    function = _objective(file, top["objective"])
+    if isinstance(function, Command):
+        _check_receives(file, function, list(params))
+    return Spec(space, top["budget"], direction, function, settings)
 
 
 class _File:
@@ -200,6 +203,23 @@ def _objective(file: _File, table: Mapping[str, Any]) -> Callable[[dict[str, Any
     if "{" not in command[0] and not _is_program(command[0], folder):
         raise file.wrong("objective", "command", "begin with a program", repr(command[0]))
     return Command(tuple(command), mode, folder)
+
+
+def _check_receives(file: _File, command: Command, names: list[str]) -> None:
+    """Refuse names of parameters that would not reach the program."""
+    if command.parameters == "arguments":
+        missing = command.without_place(names)
+        if missing and len(missing) < len(names):
+            got = f"none for {', '.join(missing)}"
+            raise file.wrong("objective", "command", "have a placeholder for all parameters or none", got)
+    if command.parameters == "environment":
+        known: dict[str, str] = {}
+        for name in names:
+            variable = variable_of(name)
+            got = variable if variable not in known else f"{variable}, as of {known[variable]}"
+            if variable in known or "=" in name or "\0" in name:
+                raise file.wrong("space", name, "give a variable of the environment of its own", got)
+            known[variable] = name
 
 
 def _is_program(name: str, folder: str | None) -> bool:
