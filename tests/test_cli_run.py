@@ -38,6 +38,7 @@ kind = { type = "choice", options = ["a b", "c"] }
 [objective]
 """
 INT = "{ type = 'int', low = 1, high = 3 }"
+INTS = "type = 'int'\nlow = 1\nhigh = 3\n"
 ENVIRONMENT = "[objective]\ncommand = ['true']\nparameters = 'environment'"
 PROGRAM = """
 import json, os, sys
@@ -168,6 +169,10 @@ def test_failures_are_counted_and_nothing_else_happens(here, capsys):
     (("x = {", '"" = {'), "line 7: space: Names must be non-empty"),
     (("[space]", "[[space]]"), "line 7: space must be a table"),
     (("[objective]", '[space."a.b"]\ntype = "int"\n[objective]'), r"line 11: space\.a\.b must have low"),
+    (("[objective]", '[space.y]\nlog = true\ntype = "in"\n[objective]'), r"line 13: space\.y must hav"),
+    (("[objective]", f"[space.y]\n{INTS}step = 0\n[objective]"), r"line 15: space\.y: Int must satisfy"),
+    (("[objective]", f"[space.y]\n{INTS}lgo = 0\n[objective]"), r"line 15: space\.y must .*; got 'lgo'"),
+    (('kind = {', "y.type = 'int'\ny.high = 'a'\ny.low = 1 #"), r"line 10: space\.y: Int high must"),
     (("[objective]", "[objective]\ncommand = ['ls', '{x}']"), r"line 12: objective\.comma.*for kind"),
     (("[objective]", f"X = {INT}\n{ENVIRONMENT}"), r"line 11: space\.X must .*; got AUGURY_X, as of x"),
     (("[objective]", f"'a=b' = {INT}\n{ENVIRONMENT}"), r"line 11: space\.a=b must .*; got AUGURY_A=B"),

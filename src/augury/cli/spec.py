@@ -5,7 +5,7 @@ import re
 import shutil
 import sys
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -122,9 +122,13 @@ class _File:
                 f"{path} must be a file that can be read; got: {error.strerror}. Correct its name."
             ) from error
 
-    def line(self, table: str, key: str) -> int | None:
-        """Where a key of a table is written."""
+    def line(self, table: str, key: str, field: str | None = None) -> int | None:
+        """Where a key of a table is written, or a field of it that has a line of its own."""
+        if field is not None:
+            found = self.line(f"{table}.{key}", field) or self.line(table, f"{key}.{field}")
+            return found or self.line(table, key)
         inside, name = "", rf"[\"']?{re.escape(key)}[\"']?"
+        above = rf"\s*{re.escape(table)}\s*[=.].*\b{re.escape(key)}\b"
         for number, line in enumerate(self.text.splitlines(), 1):
             header = re.match(r"\s*\[+\s*([^\[\]]+?)\s*\]", line)
             if header:
@@ -133,27 +137,31 @@ class _File:
                 return number
             if inside == table and re.match(rf"\s*{name}\s*[=.]", line):
                 return number
-            if not inside and table and re.match(rf"\s*{table}\s*[=.].*\b{re.escape(key)}\b", line):
+            if not inside and table and re.match(above, line):
                 return number
         return None
 
-    def wrong(self, table: str, key: str, rule: str, got: str) -> UnsupportedError:
-        """The error for a key."""
-        return UnsupportedError(f"{self.place(table, key)} must {rule}; got {got}. Correct the file.")
+    def wrong(
+        self, table: str, key: str, rule: str, got: str, field: str | None = None
+    ) -> UnsupportedError:
+        """The error for a key, or a field of it."""
+        place = self.place(table, key, field)
+        return UnsupportedError(f"{place} must {rule}; got {got}. Correct the file.")
 
-    def place(self, table: str, key: str) -> str:
+    def place(self, table: str, key: str, field: str | None = None) -> str:
         """The file, the line and the name of a key."""
-        line = self.line(table, key)
+        line = self.line(table, key, field)
         where = f"{self.path}" if line is None else f"{self.path}, line {line}"
         return f"{where}: {table}.{key}" if table else f"{where}: {key}"
 
     @contextmanager
-    def explained(self, table: str, key: str) -> Iterator[None]:
-        """Errors about the value of a key, with its place."""
+    def explained(self, table: str, key: str, fields: Collection[str] = ()) -> Iterator[None]:
+        """Errors about the value of a key, with its place: that of the field that is named first."""
         try:
             yield
         except AuguryError as error:
-            place = self.place(table, key)
+            named = next((word for word in re.findall(r"\w+", str(error)) if word in fields), None)
+            place = self.place(table, key, named)
             said = str(error).removeprefix(f"{key} ")  # the place has the name
             between = ": " if said == str(error) else " "
             raise UnsupportedError(f"{place}{between}{said}") from error
@@ -172,16 +180,15 @@ def _param(file: _File, name: str, described: Any) -> Param:
         raise file.wrong("space", name, f"be a table such as {EXAMPLE}", repr(described))
     kind = described.get("type")
     if not isinstance(kind, str) or kind not in FIELDS:
-        raise file.wrong("space", name, f"have a type, one of {', '.join(FIELDS)}", repr(kind))
+        raise file.wrong("space", name, f"have a type, one of {', '.join(FIELDS)}", repr(kind), "type")
     needed, others = FIELDS[kind]
     unknown = sorted(described.keys() - {"type", *needed, *others})
     missing = [field for field in needed if field not in described]
     if unknown or missing:
-        got = f"no {missing[0]}" if missing else f"{unknown[0]!r}"
-        raise file.wrong(
-            "space", name, f"have {', '.join(needed)}, and may have {', '.join(others)}", got
-        )
-    with file.explained("space", name):
+        got, field = (f"no {missing[0]}", None) if missing else (f"{unknown[0]!r}", unknown[0])
+        rule = f"have {', '.join(needed)}, and may have {', '.join(others)}"
+        raise file.wrong("space", name, rule, got, field)
+    with file.explained("space", name, described):
         return param_from_dict(described)
 
 
