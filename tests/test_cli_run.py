@@ -332,6 +332,24 @@ def test_parameters_may_have_the_names_of_columns(here):
     assert [float(row["params_value"]) for row in rows] == [t.params["value"] for t in study.trials]
 
 
+def test_an_export_is_strict_json(here):
+    study = optuna.create_study(storage="sqlite:///study.db", directions=["minimize", "maximize"])
+    study.add_trial(optuna.create_trial(values=[float("inf"), float("-inf")]))
+    options = [float("inf"), float("nan")]
+    known = {"kind": optuna.distributions.CategoricalDistribution(options)}
+    for one in options:
+        params = {"kind": one}
+        study.add_trial(optuna.create_trial(values=[1.0, 2.0], params=params, distributions=known))
+    assert main(["show", "study.db", "--export", "all.json"]) == 0
+
+    def refused(word):
+        raise AssertionError(word)
+
+    rows = json.loads(Path("all.json").read_text(encoding="utf-8"), parse_constant=refused)
+    assert rows[0]["value"] == ["inf", "-inf"]
+    assert [row["params"] for row in rows[1:]] == [{"kind": "inf"}, {"kind": None}]
+
+
 @pytest.mark.parametrize("log", [False, True], ids=["closed", "with a log"])
 def test_what_can_only_be_read_is_shown(monkeypatch, capsys, log):
     with tempfile.TemporaryDirectory() as name:  # of which others may see the inside

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -103,12 +104,24 @@ def _row(trial: FrozenTrial) -> dict[str, Any]:
     }
 
 
+def _strict(value: Any) -> Any:
+    """What JSON can hold: infinite numbers as text, and NaN as null."""
+    if isinstance(value, dict):
+        return {key: _strict(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_strict(one) for one in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else str(value)
+    return value
+
+
 def _write(path: Path, rows: list[dict[str, Any]]) -> None:
     names = sorted({name for row in rows for name in row["params"]})
     columns = [PREFIX + name for name in names]
     try:
         if path.suffix == ".json":
-            path.write_text(json.dumps(rows, indent=1, default=str) + "\n", encoding="utf-8")
+            text = json.dumps(_strict(rows), indent=1, default=str, allow_nan=False)
+            path.write_text(text + "\n", encoding="utf-8")
             return
         with path.open("w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file)
