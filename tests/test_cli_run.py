@@ -22,7 +22,7 @@ import chromium
 from augury.cli import main
 from augury.cli.command import Command, NoNumberError, value_of
 from augury.studies import leases
-from augury.studies.storages import close_storage, open_storage
+from augury.studies.storages import close_storage, open_storage, remove_unused
 
 ROOT = Path(__file__).parents[1]
 SPEC = """
@@ -225,6 +225,27 @@ def test_a_program_that_never_printed_a_number_ends_the_run_and_leaves_no_study(
     assert said.count("\n") == 1
     assert len(list(here.glob("pid*"))) <= workers
     assert optuna.get_all_study_names("sqlite:///study.db") == ["another"]
+
+
+@pytest.mark.parametrize("storage", ["study.db", "sqlite:///study.db", "journal:///study.journal"])
+def test_a_run_that_ends_with_a_mistake_leaves_no_file_that_was_not_there(here, capsys, storage):
+    write("command = ['true']", SPEC.replace("study.db", storage))
+    before = sorted(here.iterdir())
+    assert main(["run", "spec.toml"]) == 2
+    assert sorted(here.iterdir()) == before
+
+
+def test_a_new_file_that_another_process_uses_stays(here, capsys):
+    optuna.create_study(storage="sqlite:///study.db", study_name="another")
+    unused = open_storage("study.db")
+    optuna.delete_study(storage=unused, study_name="another")
+    remove_unused(unused, Path("study.db"))
+    assert not list(here.glob("study.db*"))
+    storages = [open_storage("study.db") for _ in range(2)]
+    assert storages[1].get_all_studies() == []
+    remove_unused(storages[0], Path("study.db"))
+    assert Path("study.db").exists()
+    close_storage(storages[1])
 
 
 def test_a_program_that_prints_no_number_later_has_failed_then(here, capsys):

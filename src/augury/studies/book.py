@@ -38,7 +38,15 @@ from augury.studies.repeats import (
 )
 from augury.studies.sampler import AugurySampler
 from augury.studies.spaces import distributions_of
-from augury.studies.storages import Storage, close_storage, explained, may_pass, open_storage
+from augury.studies.storages import (
+    Storage,
+    close_storage,
+    explained,
+    file_of,
+    may_pass,
+    open_storage,
+    remove_unused,
+)
 from augury.trial import State, Trial
 
 logger = logging.getLogger("augury")
@@ -83,6 +91,9 @@ class Book:
         self.budget, self.space, self._distributions = budget, space, distributions_of(space)
         self._url = "" if isinstance(storage, BaseStorage) else str(storage)
         sampler = AugurySampler(algorithm, seed, space=space, budget=budget, **settings)
+        file = file_of(storage)
+        self._new_file = None if file is None or file.exists() else file
+        self._worthless = False  # whether all that was written is taken back
         opened = open_storage(storage)
         with explained(self._url):
             self._study, self._new = open_study(opened, name, space, direction, sampler, seed)
@@ -102,6 +113,7 @@ class Book:
                 return  # nothing can be written any more
             if isinstance(raised[1], AuguryError) and self._new and self._is_worthless():
                 self._storage.delete_study(self._study._study_id)
+                self._worthless = True
                 return
             for number in list(self._held):  # an interrupt left them
                 self._give_up(number, INTERRUPTED)
@@ -119,7 +131,9 @@ class Book:
 
     def close(self) -> None:
         """Let go of the connections, if they are ours."""
-        if self._url:
+        if self._worthless and self._new_file is not None:
+            remove_unused(self._storage, self._new_file)
+        elif self._url:
             close_storage(self._storage)
 
     # ------------------------------------------------------------------ looking

@@ -6,7 +6,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -57,7 +57,7 @@ def open_storage(storage: Storage, *, only_read: bool = False) -> BaseStorage:
             if not only_read:
                 _writable(path)
             return _journal(path)
-    url = text if re.match(r"[a-z][a-z0-9+]*://", text) else f"sqlite:///{text}"
+    url = _url(text)
     if find_spec("psycopg") is not None:  # older versions of SQLAlchemy would take another driver
         url = re.sub(r"^postgresql://", "postgresql+psycopg://", url)
     with explained(url):
@@ -70,6 +70,37 @@ def close_storage(storage: BaseStorage) -> None:
     if isinstance(database, RDBStorage):
         database.scoped_session.remove()
         database.engine.dispose()
+
+
+def _url(text: str) -> str:
+    return text if re.match(r"[a-z][a-z0-9+]*://", text) else f"sqlite:///{text}"
+
+
+def file_of(storage: Storage) -> Path | None:
+    """The SQLite or journal file of a storage; None of another one."""
+    if not isinstance(storage, str | os.PathLike):
+        return None
+    text = os.fspath(storage)
+    if text.startswith(JOURNAL):
+        return Path(text.removeprefix(JOURNAL))
+    with explained(text):
+        parsed = make_url(_url(text))
+    is_file = parsed.get_backend_name() == "sqlite" and parsed.database
+    return Path(str(parsed.database)).absolute() if is_file else None
+
+
+def remove_unused(storage: BaseStorage, path: Path) -> None:
+    """Close a storage, and remove its file if that has no studies and no other process uses it."""
+    empty = not storage.get_all_studies()
+    close_storage(storage)
+    if not empty:
+        return
+    if isinstance(storage, JournalStorage):
+        path.unlink(missing_ok=True)
+        return
+    with suppress(sqlite3.Error), closing(sqlite3.connect(path, timeout=0.0)) as connection:
+        connection.execute("PRAGMA journal_mode=DELETE")  # an error unless we are the only ones
+        path.unlink(missing_ok=True)
 
 
 def _journal(path: Path) -> BaseStorage:
