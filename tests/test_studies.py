@@ -520,6 +520,67 @@ def test_a_result_that_comes_after_its_retry_is_dropped(tmp_path, caplog):
     assert slow.done == 1
 
 
+@pytest.mark.parametrize("first", ["late", "repetition"])
+def test_of_a_late_result_and_a_repetition_that_ends_with_it_one_counts(tmp_path, monkeypatch, first):
+    """One process has looked at the trials, and the other one writes before it does."""
+    slow, quick, trial = late(tmp_path)
+    (retry,) = quick.ask(1)
+    looks, others = (quick._storage, slow) if first == "late" else (slow._study, quick)
+    name = "get_trial" if first == "late" else "get_trials"
+    whole = getattr(looks, name)
+
+    def look_then_wait(*arguments, **settings):
+        monkeypatch.undo()
+        seen = whole(*arguments, **settings)
+        others.tell(trial if first == "late" else retry, 0.5)
+        return seen
+
+    monkeypatch.setattr(looks, name, look_then_wait)
+    (slow if first == "repetition" else quick).tell(trial if first == "repetition" else retry, 0.75)
+    assert slow.done == 1
+    assert [t.value for t in slow._study.trials if t.state is TrialState.COMPLETE] == [0.5]
+
+
+def test_of_two_late_results_of_one_point_one_counts(tmp_path, caplog):
+    slow, slower, trial = late(tmp_path)
+    (retry,) = slower.ask(1)
+    with book(tmp_path) as quick:
+        quick._lose(quick._study.trials[1], "its process gave no sign")
+        slow.tell(trial, 0.5)
+        slower.tell(retry, 0.75)
+        assert quick.done == 1
+    assert "the value 0.75 of trial 1 came too late and is dropped" in caplog.text
+
+
+def test_the_place_of_a_late_result_is_kept_while_it_is_written(tmp_path):
+    slow, quick, trial = late(tmp_path)
+    quick.ask(1)
+    with book(tmp_path, budget=1) as other:
+        asked = []
+
+        def add_slowly(new):
+            asked.extend(other.ask(1))
+            type(slow._study).add_trial(slow._study, new)
+
+        slow._study.add_trial = add_slowly
+        slow.tell(trial, 0.5)
+        assert asked == other.ask(1) == []
+
+
+def test_a_late_result_that_was_never_written_is_not_waited_for(tmp_path):
+    slow, quick, trial = late(tmp_path)
+    quick.ask(1)
+
+    def killed(new):
+        raise SystemExit
+
+    slow._study.add_trial = killed
+    with pytest.raises(SystemExit):
+        slow.tell(trial, 0.5)
+    with book(tmp_path, budget=1) as other:
+        assert len(other.ask(1) + other.ask(1)) == 1
+
+
 def test_a_value_of_a_trial_that_failed_for_good_is_logged(tmp_path, caplog):
     with book(tmp_path) as slow:
         (trial,) = slow.ask(1)

@@ -29,12 +29,15 @@ from augury.studies.opening import open_study
 from augury.studies.repeats import (
     AGAIN,
     INTERRUPTED,
+    LATE,
     RETRY_OF,
     Repeats,
     is_superfluous,
+    original,
     repeating,
     repetition,
     unrepeated,
+    unwritten,
 )
 from augury.studies.sampler import AugurySampler
 from augury.studies.spaces import distributions_of
@@ -186,8 +189,9 @@ class Book:
         return int(min(free, max(0, left - running)))
 
     def _promised(self, trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
-        """The trials that another process has taken back, and is about to let be repeated."""
-        return [one for one in unrepeated(trials) if self._unrepeated[one.number] < 2]
+        """The trials in whose place another process is about to put another one."""
+        replaced = unrepeated(trials) + unwritten(trials)
+        return [one for one in replaced if self._unrepeated[one.number] < 2]
 
     def _is_too_many(self, trial: FrozenTrial) -> bool:
         """Whether others have taken all that the budget had left before this trial was begun."""
@@ -299,33 +303,38 @@ class Book:
     def _late(self, number: int, state: TrialState, values: Sequence[float] | None) -> None:
         """A result that comes after its trial was taken back becomes a trial of its own."""
         trials = self._study.get_trials(deepcopy=False)
-        trial, others = trials[number], repeating(trials, number)
+        trial, first = trials[number], original(trials, number)
         if state is not TrialState.COMPLETE or values is None or trial.state is TrialState.COMPLETE:
             return  # nothing is lost: a failure, or a value that had been recorded
+        if GONE in trial.system_attrs:
+            logger.warning("trial %d came to %s, but %s", number, values, trial.system_attrs[GONE])
+            return
+        for one in repeating(trials, first):  # first: it may be about to end with a value itself
+            if is_lost(trial) and not one.state.is_finished():
+                self._withdraw(one, LATE.format(number))
+        others = repeating(self._study.get_trials(deepcopy=False), first)
         complete = [one for one in others if one.state is TrialState.COMPLETE]
-        if not is_lost(trial) or any(leases.LEASE in one.system_attrs for one in complete):
+        if any(
+            Repeats.of(one).number == number and leases.LEASE not in one.system_attrs for one in complete
+        ):
+            return  # it was recorded before the storage went away
+        if complete or not is_lost(trial):
             logger.warning("the value %s of trial %d came too late and is dropped", values[0], number)
             return
-        if not complete:  # else it was recorded before the storage went away
-            again = {RETRY_OF: replace(Repeats.of(trial), number=number).text()}
-            self._study.add_trial(
-                optuna.create_trial(
-                    params=trial.params,
-                    distributions=trial.distributions,
-                    value=values[0],
-                    system_attrs=again,
-                )
+        self._study.add_trial(
+            optuna.create_trial(
+                params=trial.params,
+                distributions=trial.distributions,
+                value=values[0],
+                system_attrs={RETRY_OF: replace(Repeats.of(trial), number=number).text()},
             )
-        for one in others:
-            if not one.state.is_finished():
-                self._withdraw(one, f"the value of trial {number} came late, but it came")
+        )
 
     def _withdraw(self, trial: FrozenTrial, why: str) -> None:
-        """End a trial that waits; of one that runs, its process sees it at its end."""
+        """End a trial that waits or runs, if it has not ended; its process sees it at its end."""
         with contextlib.suppress(UpdateFinishedTrialError):
             self._storage.set_trial_system_attr(trial._trial_id, GONE, why)
-            if trial.state is TrialState.WAITING:
-                self._storage.set_trial_state_values(trial._trial_id, TrialState.FAIL)
+            self._storage.set_trial_state_values(trial._trial_id, TrialState.FAIL)
 
     # ------------------------------------------------------------------ taking back
 
@@ -382,7 +391,7 @@ class Book:
     def _repeat_all(self, trials: Sequence[FrozenTrial]) -> bool:
         """Let those be evaluated again whose process ended just when it had given them up."""
         left = unrepeated(trials)
-        self._unrepeated.update(one.number for one in left)
+        self._unrepeated.update(one.number for one in left + unwritten(trials))
         old = [one for one in left if self._unrepeated[one.number] == 2]  # that process has had its time
         for trial in old:
             self._patiently(partial(self._repeat, trial._trial_id))

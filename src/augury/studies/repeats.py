@@ -1,6 +1,7 @@
 """Trials that are evaluated again: what repeats which, and how often that has happened."""
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -10,6 +11,7 @@ from augury.studies.mirror import GONE, LOST
 
 RETRY_OF = "augury:retry_of"  # attribute of a trial that repeats another one: see `Repeats`
 INTERRUPTED = "its run was interrupted"  # why a trial was taken back; it says nothing about the point
+LATE = "the value of trial {} came late, but it came"  # why a repetition was withdrawn
 AGAIN = "it is tried again"  # why a trial that failed does not count
 
 
@@ -60,10 +62,29 @@ def repeating(trials: Sequence[FrozenTrial], number: int) -> list[FrozenTrial]:
     return found
 
 
+def original(trials: Sequence[FrozenTrial], number: int) -> int:
+    """The number of the trial that one repeats, directly or not; its own of most."""
+    repeated = Repeats.of(trials[number]).number
+    return number if repeated is None or repeated >= number else original(trials, repeated)
+
+
 def unrepeated(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
     """Those that nothing repeats, though something must: a process ended when it had taken them back."""
     done = {Repeats.of(one).number for one in trials if RETRY_OF in one.system_attrs}
     return [one for one in trials if one.number not in done and repetition(one) is not None]
+
+
+def unwritten(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
+    """Those that were withdrawn for a late value that is not there: it is being written."""
+    gone = [one for one in trials if GONE in one.system_attrs]
+    reasons = [re.fullmatch(LATE.format(r"(\d+)"), str(one.system_attrs[GONE])) for one in gone]
+    found = zip(gone, reasons, strict=True)
+    return [one for one, late in found if late and not _is_there(trials, int(late[1]))]
+
+
+def _is_there(trials: Sequence[FrozenTrial], number: int) -> bool:
+    """Whether a trial was repeated with a value."""
+    return any(one.state is TrialState.COMPLETE for one in repeating(trials, number))
 
 
 def is_superfluous(trial: FrozenTrial, trials: Sequence[FrozenTrial]) -> bool:
