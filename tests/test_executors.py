@@ -1,6 +1,7 @@
 """Runs whose function is evaluated elsewhere: processes, threads, executors of others."""
 
 import importlib
+import itertools
 import multiprocessing
 import os
 import signal
@@ -284,6 +285,26 @@ def test_an_interrupt_lets_evaluations_finish_and_a_second_one_does_not(tmp_path
         child.send_signal(signal.SIGINT)
         (last,) = child.communicate(timeout=20)[0].splitlines()
     assert last == "it was interrupted 2"  # those that ended before; the others will be repeated
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_an_interrupt_while_a_value_is_recorded_lets_evaluations_finish_too(times):
+    def interrupts(optimizer, trial):
+        for _ in range(times):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    def waits(params):
+        time.sleep(1.0 if next(calls) else 0.0)
+        return params["x"]
+
+    calls = itertools.count()
+    settings = {"algorithm": "sobol", "seed": 0, "callbacks": [interrupts]}
+    with ThreadPoolExecutor(2) as threads:
+        result = augury.minimize(waits, SPACE, 9, executor=threads, **settings)
+    assert result.stopped_because == "it was interrupted"
+    assert {trial.state for trial in result.trials[:2]} == (
+        {State.COMPLETE} if times == 1 else {State.COMPLETE, State.PENDING}
+    )
 
 
 def test_workers_end_with_a_killed_driver(tmp_path):

@@ -3,10 +3,12 @@
 import contextlib
 import logging
 import math
+import signal
 import sys
+import threading
 import time
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import BrokenExecutor, Executor
 from dataclasses import dataclass
 from typing import Any, TypedDict, Unpack
@@ -276,17 +278,18 @@ def _work(
             if stop is None:
                 _ask(ledger, crew, batch)
             finished = crew.wait(ordered=batch is not None)
-        except KeyboardInterrupt:  # what runs elsewhere goes on, unless it comes again
-            if crew.here or stop is not None or not crew.running:
+            with _interrupts_wait():
+                for trial, outcome in finished:
+                    told = _tell(ledger, crew, trial, outcome)
+                    if told is not None:
+                        bar.update(ledger, crew.seconds)
+                        stop = ending.after(ledger, told) or stop
+        except KeyboardInterrupt as error:  # what runs elsewhere goes on, unless it comes again
+            if crew.here or stop is not None or not crew.running or isinstance(error, _SecondInterrupt):
                 raise
             stop = "it was interrupted"
             logger.warning("interrupted: %d evaluations are finished first", len(crew.running))
             continue
-        for trial, outcome in finished:
-            told = _tell(ledger, crew, trial, outcome)
-            if told is not None:
-                bar.update(ledger, crew.seconds)
-                stop = ending.after(ledger, told) or stop
         if not crew.running:
             if stop is not None:
                 return stop
@@ -296,6 +299,34 @@ def _work(
                 if done >= budget:
                     return spent
                 time.sleep(WAIT)
+
+
+class _SecondInterrupt(KeyboardInterrupt):
+    """Ctrl-C for the second time, while the first one waits."""
+
+
+@contextlib.contextmanager
+def _interrupts_wait() -> Iterator[None]:
+    """Let Ctrl-C interrupt what comes after this; for the second time it interrupts this too."""
+    whole = signal.getsignal(signal.SIGINT)
+    here = threading.current_thread() is threading.main_thread()  # the only one that is interrupted
+    if not here or whole is not signal.default_int_handler:
+        yield
+        return
+    first: list[int] = []
+
+    def handle(number: int, _: object) -> None:
+        if first:
+            raise _SecondInterrupt
+        first.append(number)
+
+    signal.signal(signal.SIGINT, handle)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, whole)
+    if first:
+        raise KeyboardInterrupt
 
 
 def _result(ledger: Ledger, reason: str) -> Result:
