@@ -21,9 +21,11 @@ from optuna.trial import TrialState
 
 import augury
 from augury import Choice, DataError, Float, Int, Pool, Space, StorageError
-from augury.studies import leases
+from augury.state import describe_space
+from augury.studies import leases, notes
 from augury.studies.book import REASON, SPENT, Book
 from augury.studies.mirror import GONE, LOST, Mirror
+from augury.studies.opening import ABOUT
 from augury.studies.repeats import AGAIN, RETRY_OF
 from augury.studies.spaces import distributions_of
 from augury.studies.storages import hidden, may_pass, open_storage, without_password
@@ -213,6 +215,24 @@ def test_another_study_under_the_name_is_refused_and_untouched(tmp_path):
     names = optuna.get_all_study_names(f"sqlite:///{storage}")
     assert sorted(names) == ["augury", "bounded", "plain"]
     assert len(optuna.load_study(storage=f"sqlite:///{storage}", study_name="augury").trials) == 2
+
+
+def test_a_study_that_another_process_is_creating_is_its_own(tmp_path):
+    """It has created the study, and says what it is about a moment later."""
+    storage = open_storage(tmp_path / "s.db")
+    about = json.dumps({"version": 1, "space": describe_space(LINE), "seed": 77})
+
+    def create(name):
+        study = optuna.create_study(storage=storage, study_name=name)
+        ((key, text),) = notes.pieces(ABOUT, about)
+        threading.Timer(0.3, storage.set_study_system_attr, (study._study_id, key, text)).start()
+
+    create("one")
+    one = Book(tmp_path / "s.db", "one", LINE, "minimize", 1, "sobol", None)
+    assert one.optimizer.seed == 77
+    create("two")
+    with pytest.raises(DataError, match="must be one of this space; got one of another"):
+        Book(tmp_path / "s.db", "two", SPACE, "minimize", 1, "sobol", None)
 
 
 def test_a_study_of_optunas_goes_on(tmp_path):

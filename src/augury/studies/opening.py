@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -19,6 +20,7 @@ from augury.studies.sampler import AugurySampler, check_unconstrained
 from augury.studies.spaces import distributions_of
 
 ABOUT = "augury:study"  # attribute of a study: its space and its seed
+MOMENT = 1.0  # seconds that a process has to write it into a study that it has created
 
 
 def open_study(
@@ -73,7 +75,11 @@ def _about(study: Study, space: Domain, direction: Direction) -> Mapping[str, An
         raise _another(study, f"one to {direction}", f"one to {' and '.join(directions)}")
     trials = study.get_trials(deepcopy=False)
     check_unconstrained(trials)
-    text = notes.joined(ABOUT, study._storage.get_study_system_attrs(study._study_id))
+    text = _text(study)
+    until = time.monotonic() + MOMENT
+    while text is None and not trials and time.monotonic() < until:  # another process may be creating it
+        time.sleep(MOMENT / 20)
+        text = _text(study)
     if text is None:
         known = distributions_of(space)
         for trial in trials:
@@ -84,6 +90,10 @@ def _about(study: Study, space: Domain, direction: Direction) -> Mapping[str, An
     if about["space"] != json.loads(json.dumps(describe_space(space))):
         raise _another(study, "one of this space", "one of another")
     return dict(about)
+
+
+def _text(study: Study) -> str | None:
+    return notes.joined(ABOUT, study._storage.get_study_system_attrs(study._study_id))
 
 
 def _another(study: Study, wanted: str, got: str) -> DataError:
