@@ -424,6 +424,19 @@ def test_a_process_of_a_container_is_not_dead_because_its_number_is_not_here():
     assert not dead
 
 
+def test_a_process_that_is_hidden_from_us_is_not_dead(monkeypatch):
+    """As with hidepid=2, which hides those of other users below /proc."""
+
+    def refused(pid, number):
+        raise PermissionError
+
+    lease = json.dumps([leases.host(), 1, "77", 0])
+    hidden_path, whole = "/proc/1/stat", leases.Path
+    monkeypatch.setattr(leases, "Path", lambda path: whole("/none" if path == hidden_path else path))
+    monkeypatch.setattr(os, "kill", refused)
+    assert not leases.is_dead(lease)
+
+
 def test_a_lease_is_raised_while_its_trial_runs(tmp_path):
     storage = open_storage(tmp_path / "s.db")
     study = optuna.create_study(storage=storage)

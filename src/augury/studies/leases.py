@@ -18,6 +18,7 @@ from optuna.trial import FrozenTrial
 
 LEASE = "augury:lease"
 CLAIM = "augury:claim"  # the lease of who tries to begin a trial that waits; several may
+UNKNOWN = "running"  # of a process that is there, the start
 SECONDS = 60.0  # without a change, after which a lease has expired
 
 
@@ -127,7 +128,7 @@ def is_dead(lease: object) -> bool:
     """Whether the process that a lease names is known to be dead: on this host, and not there."""
     try:
         where, pid, start, _ = json.loads(lease)  # type: ignore[arg-type]
-        return where == host() and started(int(pid)) != start
+        return where == host() and started(int(pid)) not in (start, UNKNOWN)
     except (TypeError, ValueError):
         return False
 
@@ -146,18 +147,16 @@ def host() -> str:
 
 
 def started(pid: int) -> str | None:
-    """When a process started, as text; None if there is no such process."""
+    """When a process started, as text; None if there is no such process, UNKNOWN of a hidden one."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
         return None if fields[0] == "Z" else fields[19]
     except OSError:
         pass
-    if Path("/proc/self/stat").exists():
-        return None
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return None
     except OSError:
         pass
-    return "running"
+    return UNKNOWN
