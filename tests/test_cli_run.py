@@ -460,6 +460,9 @@ def test_a_dashboard_that_cannot_be_is_one_sentence(here, capsys):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         assert main(["dashboard", "study.db", "--port", str(taken.getsockname()[1])]) == 2
     assert main(["dashboard", "study.db", "--port", "70000"]) == 2
+    assert main(["dashboard", "study.db", "--host", "::1"]) == 2
     said = capsys.readouterr().err.strip().splitlines()
-    assert len(said) == 4
+    assert len(said) == 5
     assert "Choose another --port." in said[2]
+    assert said[3].endswith("0-65535. Choose another --port.")
+    assert said[4].endswith("supported. Choose another --host.")

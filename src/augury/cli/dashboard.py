@@ -1,5 +1,6 @@
 """`augury dashboard`: Optuna's dashboard of a storage, in a browser."""
 
+import errno
 import ipaddress
 import socketserver
 from typing import Any
@@ -31,10 +32,12 @@ def dashboard(url: str, host: str, port: int) -> None:
     try:
         server = make_server(host, port, application, _Server, _Quiet)
     except (OSError, OverflowError) as error:
-        why = getattr(error, "strerror", None) or error
+        why = str(getattr(error, "strerror", None) or error).rstrip(".")
+        ports = (None, errno.EADDRINUSE, errno.EACCES)  # where that is what is wrong
+        option = "--port" if getattr(error, "errno", None) in ports else "--host"
         raise StorageError(
             f"the dashboard must have an address of its own; got {host}:{port}: {why}. "
-            "Choose another --port."
+            f"Choose another {option}."
         ) from error
     with server:
         print(f"dashboard at http://{host}:{server.server_port}/  (Ctrl-C ends it)", flush=True)
