@@ -236,7 +236,7 @@ class Book:
 
     def _begin(self, trials: Sequence[FrozenTrial]) -> int:
         """The identity of a trial that waited, or of a new one; it has a lease from the start."""
-        self._study._thread_local.cached_all_trials = None  # what Optuna's `ask` does, too
+        self._study._thread_local.cached_all_trials = list(trials)  # as of just now
         for trial in trials:
             if trial.state is TrialState.WAITING and self._claim(trial, trials):
                 return int(trial._trial_id)
