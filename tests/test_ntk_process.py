@@ -178,7 +178,8 @@ def test_info_shows_the_output_in_use_between_tunings(relative):
     process = NTKProcess(depth=1, output=2.0, noise=0.1, relative=relative)
     tuned = process.tune(Data.of(x[:6], y[:6]), key=KEY)
     later = Data.of(x, 10.0 * y)
-    posterior, _, info, _ = vars(process.fit(later, key=KEY, tuned=tuned)).values()
+    fit = process.fit(later, key=KEY, tuned=tuned)
+    posterior, info = fit.posterior, fit.info
     assert info["output"] == pytest.approx(posterior.kernel.output * posterior.scale**2)
     assert info["output"] == pytest.approx(2.0 * (later.y[:12].var() if relative else 1.0))
     assert info["noise"] == pytest.approx(0.05 * info["output"])
