@@ -8,10 +8,10 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 LONGEST = (
     "algorithms", "ordeal", "clusters", "sample_then_optimize", "training", "batch_policies",
-    "neural_tangent", "bench_runner", "tangent", "ntk_process", "search_cv", "sampler", "studies", "leases",
-    "ntk", "empirical_process", "ensemble", "neural_linear", "replay", "tangent_process", "executors", "cli_run",
-    "tangent_posterior", "forest", "docs", "optimizer", "plots", "linalg", "descent", "design", "images",
-    "bench_automl", "cli", "bad_networks", "networks",
+    "neural_tangent", "bench_runner", "tangent", "ntk_process", "search_cv", "sampler", "studies",
+    "leases", "ntk", "empirical_process", "ensemble", "neural_linear", "replay", "tangent_process",
+    "executors", "cli_run", "tangent_posterior", "forest", "docs", "optimizer", "plots", "linalg",
+    "descent", "design", "images", "bench_automl", "cli", "bad_networks", "networks",
 )  # fmt: skip
 
 
