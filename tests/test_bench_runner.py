@@ -6,7 +6,6 @@ import sys
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -49,16 +48,6 @@ def experiment(*methods, repeats=2, **task):
     return Experiment(
         "test", "none", "A test", "simple regret", repeats, (job(**task).task,), tuple(methods)
     )
-
-
-def test_later_seeds_begin_as_the_first_ones_do_and_go_on_by_themselves(tmp_path):
-    small = replace(experiment(RANDOM, repeats=4, problem="robot-push-3-tsrsr"), starts=2)
-    with ThreadPoolExecutor(1) as pool:
-        runner.run_experiment(small, tmp_path, executor=pool)
-    runs = {record["seed"]: record["values"] for record in read_results(tmp_path, "test")}
-    assert runs[2][:4] == runs[0][:4]
-    assert runs[3][:4] == runs[1][:4] != runs[0][:4]
-    assert runs[2][4:] != runs[0][4:]
 
 
 def test_a_record_holds_the_run(tmp_path):

@@ -100,7 +100,6 @@ class Experiment:
     published: Mapping[str, Any] = field(default_factory=dict)  # numbers that the paper prints
     claims: tuple[Claim, ...] = ()
     fresh: bool = False  # a new process for every run, so that peak memory is the run's own
-    starts: int | None = None  # different problems and designs; later seeds begin as the first ones do
 
 
 @dataclass(frozen=True)
@@ -112,12 +111,6 @@ class Job:
     method: Method
     seed: int
     design: Design = "sobol"
-    starts: int | None = None
-
-    @property
-    def start(self) -> int:
-        """The seed of what it begins with: the problem and the initial points."""
-        return self.seed % self.starts if self.starts else self.seed
 
     @property
     def key(self) -> str:
@@ -149,4 +142,4 @@ def jobs(experiment: Experiment) -> Iterator[Job]:
     """All runs, seed by seed, so that an unfinished experiment has complete comparisons."""
     for seed in range(experiment.repeats):
         for task, method in itertools.product(experiment.tasks, experiment.methods):
-            yield Job(experiment.name, task, method, seed, experiment.design, experiment.starts)
+            yield Job(experiment.name, task, method, seed, experiment.design)

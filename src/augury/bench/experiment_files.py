@@ -23,7 +23,7 @@ from augury.bench.problems import problems
 from augury.bench.wrappers import wrapper
 
 KEYS = {"paper", "title", "metric", "repeats", "design", "note", "pick", "published", "claims", "fresh"}
-KEYS |= {"starts", "quick", "tasks", "methods"}
+KEYS |= {"quick", "tasks", "methods"}
 QUICK_KEYS = {"repeats", "iterations", "problems", "methods", "defaults"}
 TASK_KEYS = {"problem", "initial", "iterations", "batch", "wrap", "functions", "keep", "noise_free"}
 TASK_KEYS |= {"best_of_runs"}
@@ -67,7 +67,6 @@ def read_experiment(path: Path, *, quick: bool = False) -> Experiment:
         published=file.of(dict, "published", {}),
         claims=tuple(map(_claim, file.tables("claims"))),
         fresh=file.of(bool, "fresh", False),
-        starts=file.count("starts", 1) if "starts" in file.content else None,
     )
     for what, names in (
         ("methods", [method.name for method in experiment.methods]),

@@ -164,7 +164,7 @@ def journal_path(job: Job, folder: Path) -> Path:
 def run_job(job: Job, folder: Path, device: Device = "cpu") -> Record:
     """Run one job, or what is left of it; the line of its results."""
     baseline()
-    problem = make_problem(job.task, job.start)
+    problem = make_problem(job.task, job.seed)
     meter = Meter()
     path = journal_path(job, folder)
     with Journal(path, patience=PATIENCE, remedy=BEGIN_ANEW) as journal:
@@ -202,7 +202,7 @@ def _play(job: Job, problem: Problem, method: Driver, journal: Journal, meter: M
     except (DataError, SpaceError) as error:
         raise _broken(journal, f"{error}") from error
     evaluated = sum("value" in line for line in journal.lines)
-    points = initial_points(task, problem, job.design, job.start)
+    points = initial_points(task, problem, job.design, job.seed)
     for number in range(evaluated, len(points)):
         line = _evaluate(job, problem, number, points[number])
         method.initial(number, points[number], line["value"])

@@ -97,7 +97,7 @@ def elect(election: Election, known: Known) -> Elected:
 
 
 def last_election(n: int) -> int:
-    """The number of observations at which there was one last: every one up to 7, then 8, 9, 10, 12, …"""
+    """The number of observations at which there was one last: every one up to 14, then 16, 18, 20, …"""
     at = 0
     while (following := max(at + 1, int(GROWTH * at))) <= n:
         at = following

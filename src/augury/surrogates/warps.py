@@ -71,7 +71,7 @@ class Log:
 
     def on(self, y: Float[np.ndarray, " n"]) -> "LogWarped":
         """With the largest of the values and their median distance from it."""
-        top = float(np.max(y, initial=-np.inf)) if len(y) else 0.0
+        top = float(np.max(y)) if len(y) else 0.0
         return LogWarped(np.asarray(top), _unit(top - y), np.asarray(self.offset))
 
 
