@@ -12,6 +12,8 @@ from augury.core import precision
 from augury.core.data import Data
 from augury.core.keys import Purpose, fold, generator, root_key
 from augury.core.precision import computing, is_traced, side_by_side
+from augury.optimizer import Optimizer
+from augury.space import Float, Space
 from augury.surrogates import FourierProcess, GaussianProcess
 
 GP = GaussianProcess(lengthscale=0.5, variance=1.0, noise=1e-2, standardize=False, features=64)
@@ -302,3 +304,31 @@ def test_products_in_single_precision_are_that_on_a_gpu_too(monkeypatch):
         with computing(device):
             assert jax.config.jax_default_matmul_precision == inside
         assert jax.config.jax_default_matmul_precision is None
+
+
+# Compiled programs
+
+
+def test_too_many_programs_are_forgotten_and_suggestions_stay_the_same(monkeypatch):
+    forgotten, forget = [], jax.clear_caches
+
+    def note_and_forget():
+        forgotten.append(precision._programs)
+        forget()
+
+    def suggestions():
+        optimizer = Optimizer(Space(a=Float(0, 1), b=Float(0, 1)), seed=3, initial=3)
+        for _ in range(8):
+            trial = optimizer.ask()
+            optimizer.tell(trial, trial.params["a"] ** 2 + trial.params["b"])
+        return [trial.params for trial in optimizer.trials]
+
+    forget()
+    monkeypatch.setattr(jax, "clear_caches", note_and_forget)
+    monkeypatch.setattr(precision, "_programs", 0)
+    before = suggestions()
+    assert forgotten == []
+    monkeypatch.setattr(precision, "MOST_PROGRAMS", 2)
+    assert suggestions() == before
+    assert len(forgotten) >= 2  # those that came after the first time are counted and forgotten, too
+    assert min(forgotten) > 2

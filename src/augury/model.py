@@ -9,6 +9,7 @@ import numpy as np
 
 from augury.algorithm import Algorithm
 from augury.core.keys import KeyArray, Purpose, fold, generator
+from augury.core.precision import forget_programs
 from augury.core.score import Score
 from augury.design import NO_SCORE, Uncertainty, Zero
 from augury.history import History
@@ -109,6 +110,7 @@ class Model:
         n = len(self._history.order)
         if self._fit is not None and self._fit[0] == n:
             return self._fit[1]
+        forget_programs()
         data, tuned_at = self._history.data(), last_tuning(n)
         if self._tuned is None or self._tuned[0] != tuned_at:
             key = fold(self._root, tuned_at, Purpose.TUNE)

@@ -2,9 +2,10 @@
 
 JAX defaults to float32, to whatever accelerator it finds, and to one BLAS thread per core; each of
 the three is wrong for small kernel matrices. Nothing here changes a global setting of the user's:
-every computation of Augury runs inside :func:`computing` and leaves the process as it found it. The
-one exception is the persistent compilation cache, which is switched on, once, for a process that has
-configured none.
+every computation of Augury runs inside :func:`computing` and leaves the process as it found it. There
+are two exceptions: the persistent compilation cache is switched on, once, for a process that has
+configured none, and compiled programs are forgotten before a process has too many
+(:func:`forget_programs`).
 """
 
 import functools
@@ -116,6 +117,32 @@ def computing(device: Device = "cpu", *, single_thread: bool = True) -> Iterator
             yield
     finally:
         _state.entered = False
+
+
+MOST_PROGRAMS = 256  # in a process; each takes about 110 mappings of memory, and Linux allows 65,530
+_programs = 0  # compiled, or read from the cache, since they were forgotten last
+
+
+def _count_programs(event: str, duration_secs: float, **kwargs: str | int) -> None:
+    global _programs
+    if event == "/jax/core/compile/backend_compile_duration":
+        _programs += 1
+
+
+jax.monitoring.register_event_duration_secs_listener(_count_programs)
+
+
+def forget_programs() -> None:
+    """Let go of compiled programs once there are more than `MOST_PROGRAMS`.
+
+    Those for fewer observations, or for other spaces, are not needed again, and a process with some
+    600 of them cannot compile another: LLVM ends it. What is needed again comes from the
+    persistent cache.
+    """
+    global _programs
+    if _programs > MOST_PROGRAMS:
+        jax.clear_caches()  # type: ignore[no-untyped-call]
+        _programs = 0
 
 
 Result = TypeVar("Result")
