@@ -295,9 +295,9 @@ def test_experiments_of_one_problem_are_ranked_together():
     chance = "in 1.6 on average; all differences together are χ² = 7.5 on 2 degrees of freedom "
     chance += "(p = 0.024)"
     assert chance in str(together.sentences)
-    assert together.table.rows[0][1].endswith("[1.00 ± 0.10]")
-    assert together.table.best == {(0, 1), (1, 1), (2, 2)}
-    assert together.table.columns[1:] == ("`ts-rsr`", "`rival`", "`random`")  # which is not ranked
+    assert together.tables[0].rows[0][1].endswith("[1.00 ± 0.10]")
+    assert together.tables[0].best == {(0, 1), (1, 1), (2, 2)}
+    assert together.tables[0].columns[1:] == ("`ts-rsr`", "`rival`", "`random`")  # which is not ranked
     for text in (markdown.page(reports), html.page(reports)):
         assert "All experiments together" in text
     assert overall(reports[:1]) is None

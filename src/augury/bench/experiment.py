@@ -100,6 +100,8 @@ class Experiment:
     published: Mapping[str, Any] = field(default_factory=dict)  # numbers that the paper prints
     claims: tuple[Claim, ...] = ()
     fresh: bool = False  # a new process for every run, so that peak memory is the run's own
+    suite: str = ""  # experiments of one suite are groups of problems, ranked together too
+    shares: tuple[str, ...] = ()  # experiments whose runs count as its own, where they are the same
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from augury.bench.problems import problems
 from augury.bench.wrappers import wrapper
 
 KEYS = {"paper", "title", "metric", "repeats", "design", "note", "pick", "published", "claims", "fresh"}
-KEYS |= {"quick", "tasks", "methods"}
+KEYS |= {"quick", "tasks", "methods", "suite", "shares"}
 QUICK_KEYS = {"repeats", "iterations", "problems", "methods", "defaults"}
 TASK_KEYS = {"problem", "initial", "iterations", "batch", "wrap", "functions", "keep", "noise_free"}
 TASK_KEYS |= {"best_of_runs"}
@@ -67,6 +67,8 @@ def read_experiment(path: Path, *, quick: bool = False) -> Experiment:
         published=file.of(dict, "published", {}),
         claims=tuple(map(_claim, file.tables("claims"))),
         fresh=file.of(bool, "fresh", False),
+        suite=file.of(str, "suite", ""),
+        shares=_shared(file),
     )
     for what, names in (
         ("methods", [method.name for method in experiment.methods]),
@@ -79,6 +81,14 @@ def read_experiment(path: Path, *, quick: bool = False) -> Experiment:
     _check_claims(file, experiment)
     small = _quick(_Table(path, file.of(dict, "quick"), "[quick] "), experiment)
     return small if quick else experiment
+
+
+def _shared(file: "_Table") -> tuple[str, ...]:
+    names = file.names("shares")
+    for name in names:
+        if name == file.path.stem or not file.path.with_name(f"{name}.toml").exists():
+            raise file.wrong("shares", "name other experiments of the folder", repr(name))
+    return names
 
 
 class _Table:
@@ -256,6 +266,7 @@ def _quick(table: _Table, experiment: Experiment) -> Experiment:
         tasks=tuple(replace(t, iterations=min(t.iterations, most)) for t in tasks),
         methods=methods,
         claims=tuple(_claims_left(experiment.claims, tasks, methods)),
+        shares=(),  # runs of the whole variants
     )
 
 

@@ -44,6 +44,11 @@ def read_results(folder: Path, name: str) -> list[Record]:
     return check_records(path, read_lines(path))
 
 
+def read_runs(folder: Path, experiment: Experiment) -> list[Record]:
+    """The finished runs of an experiment, after those of the experiments that it shares them with."""
+    return [run for name in (*experiment.shares, experiment.name) for run in read_results(folder, name)]
+
+
 def check_records(path: Path, lines: Iterable[Record]) -> list[Record]:
     """The lines, each of which must be a line of results."""
     checked = list(map(_whole, lines))

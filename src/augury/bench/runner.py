@@ -32,7 +32,7 @@ from augury.bench.memory import Meter, baseline
 from augury.bench.methods import available, driver
 from augury.bench.problem import Problem
 from augury.bench.problems import problem as find_problem
-from augury.bench.records import Record, check_records, current, make_record
+from augury.bench.records import Record, check_records, current, make_record, read_results
 from augury.bench.wrappers import wrapper
 from augury.core.precision import Device
 from augury.executors.processes import JobError, Workers
@@ -78,7 +78,8 @@ def run_experiment(
     with ExitStack() as stack:
         # locked from here on: what is finished is read, and stays as it is
         results = stack.enter_context(Journal(folder / f"{experiment.name}.jsonl"))
-        known, others = current(experiment, check_records(results.path, results.lines))
+        shared = [run for name in experiment.shares for run in read_results(folder, name)]
+        known, others = current(experiment, [*shared, *check_records(results.path, results.lines)])
         planned = list(jobs(experiment))
         left = [j for j in planned if j.key not in known and j.method.name not in unavailable]
         if executor is None and left:

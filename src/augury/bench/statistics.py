@@ -142,6 +142,12 @@ def one_sided_tests(
     ]
 
 
+def significant(pairs: Sequence[tuple[Array, Array]], alpha: float = 0.05) -> list[bool]:
+    """Of each pair, whether the first is lower: paired t-tests, adjusted for the number of pairs."""
+    p_values = [_t_test(np.asarray(own), np.asarray(other), paired=True) for own, other in pairs]
+    return [bool(q < alpha) for q in benjamini_hochberg(p_values)]
+
+
 def _t_test(own: Array, other: Array, *, paired: bool) -> float:
     """The p-value that `own` is lower; samples without spread are told apart by their means alone."""
     if len(own) < 2 or np.array_equal(own, other):

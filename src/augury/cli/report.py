@@ -6,7 +6,7 @@ from pathlib import Path
 from augury._errors import StorageError
 from augury.bench.experiment_files import read_experiment
 from augury.bench.peers import PEERS
-from augury.bench.records import read_results
+from augury.bench.records import read_runs
 from augury.bench.report import html, markdown
 from augury.bench.report.gathering import build_report
 from augury.bench.report.model import ExperimentReport
@@ -20,7 +20,7 @@ def report(names: Sequence[str], experiments: Path, results: Path, out: Path, *,
     for name in names or found:
         whole = read_experiment(found[name])
         experiment = read_experiment(found[name], quick=True) if quick else whole
-        records = read_results(results, experiment.name)
+        records = read_runs(results, experiment)
         peers = {record["method"] for record in records} & set(PEERS)
         experiment = with_peers(experiment, peers)
         gathered = build_report(experiment, records, whole if quick else None) if records else None

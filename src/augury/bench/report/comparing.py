@@ -8,6 +8,8 @@ from scipy import stats
 from augury.bench import statistics
 from augury.bench.report.entries import Entry, comparable
 from augury.bench.report.measures import scores
+from augury.bench.report.model import ProblemReport, Table
+from augury.bench.report.numbers import NONE
 from augury.bench.report.runs import Array
 from augury.bench.statistics import Comparison, Ranks
 
@@ -52,6 +54,36 @@ def ranks_over_problems(means: Sequence[Mapping[str, float]]) -> Ranks | None:
     if np.isnan(list(table.values())).any():
         return None
     return statistics.mean_ranks(table)
+
+
+def means(problem: ProblemReport) -> dict[str, float]:
+    """The mean score of each compared method."""
+    return {name: float(row.mean()) for name, row in problem.scores.items()}
+
+
+def against(problems: Sequence[ProblemReport], baseline: str) -> Table | None:
+    """On how many problems each method is told apart from the baseline; None with fewer than two.
+
+    Paired one-sided t-tests in both directions, each adjusted over the problems of a method.
+    """
+    listed = [problem for problem in problems if baseline in problem.scores]
+    names = dict.fromkeys(name for problem in listed for name in problem.scores if name != baseline)
+    rows = []
+    for name in names:
+        pairs = [(p.label, p.scores[name], p.scores[baseline]) for p in listed if name in p.scores]
+        better = statistics.significant([(own, base) for _, own, base in pairs])
+        worse = statistics.significant([(base, own) for _, own, base in pairs])
+        where = [label for (label, _, _), is_worse in zip(pairs, worse, strict=True) if is_worse]
+        cells = (len(pairs), sum(better), len(pairs) - sum(better) - sum(worse), sum(worse))
+        rows.append((f"`{name}`", *map(str, cells), ", ".join(where) or NONE))
+    if len(listed) < 2 or not rows:
+        return None
+    columns = ("method", "problems", "better", "not told apart", "worse", "worse on")
+    note = (
+        "Paired one-sided t-tests on the seeds that the compared methods share, in both directions, each "
+        "adjusted over a method's problems (Benjamini and Hochberg, 5 %)."
+    )
+    return Table(columns, tuple(rows), f"Every method against `{baseline}`", note=note)
 
 
 def cliques(ranks: Ranks) -> list[list[str]]:

@@ -37,7 +37,7 @@ def build_report(
     tasks = [task for task in experiment.tasks if task.label in shown]
     baseline = _baseline(shown)
     problems = [_problem(experiment, t, shown[t.label], grids[t.label], baseline) for t in tasks]
-    ranks = comparing.ranks_over_problems([_score_means(shown[p.label], p.measure) for p in problems])
+    ranks = comparing.ranks_over_problems([comparing.means(p) for p in problems])
     numbers = [
         number
         for t in tasks
@@ -84,6 +84,9 @@ def build_report(
         also_printed=tuple(published.also_printed(experiment)),
         names=tuple(dict.fromkeys(entry.name for listed in shown.values() for entry in listed)),
         quick=whole is not None,
+        suite=experiment.suite,
+        shares=bool((whole or experiment).shares),
+        against=comparing.against(problems, baseline) if experiment.suite else None,
     )
 
 
@@ -114,11 +117,6 @@ def _baseline(shown: Mapping[str, Sequence[Entry]]) -> str:
     return "random" if "random" in names else next(iter(names), "")
 
 
-def _score_means(shown: Sequence[Entry], measure: str) -> dict[str, float]:
-    table, seeds = comparing.paired_scores(shown, measure)
-    return {name: float(row.mean()) for name, row in table.items()} if seeds else {}
-
-
 def _problem(
     experiment: Experiment, task: Task, shown: Sequence[Entry], grids: Sequence[Grid], baseline: str
 ) -> ProblemReport:
@@ -145,6 +143,7 @@ def _problem(
         if len(shown) == len(grids)
         else tuple(_settings(experiment, g, measure) for g in grids),
         sentences=(sentence,) if sentence else (),
+        scores=table if seeds else {},
     )
 
 

@@ -60,7 +60,7 @@ def _together(reports: Sequence[ExperimentReport]) -> Iterator[str]:
     yield f'<div class="scroll" tabindex="0">{rank_diagram(together.ranks)}</div>'
     note = f"{tables.rank_note(together.ranks)} Bars join methods that cannot be told apart."
     yield f'<p class="note">{text(note)}</p>'
-    yield _table(together.table)
+    yield from map(_table, together.tables)
     yield "</section>"
 
 
@@ -113,6 +113,8 @@ def _over_problems(
         yield f'<div class="scroll" tabindex="0">{rank_diagram(report.ranks)}</div>'
         note = f"{tables.rank_note(report.ranks)} Bars join methods that cannot be told apart."
         yield f'<p class="note">{text(note)}</p>'
+    if report.against is not None:
+        yield _table(report.against)
     if report.charts:
         yield _legend(report.names, style, numbers)
         yield _charts(report.charts, style, numbers)

@@ -20,7 +20,8 @@ def page(reports: Sequence[ExperimentReport], curves: str = "") -> str:
     if together is not None:
         lines += ["", "## All experiments together", ""]
         lines += [f"- {text(sentence)}" for sentence in together.sentences]
-        lines += ["", *_table(tables.ranks(together.ranks)), "", *_table(together.table)]
+        for table in (tables.ranks(together.ranks), *together.tables):
+            lines += ["", *_table(table)]
     for report in reports:
         lines += ["", *_experiment(report)]
     return "\n".join(lines) + "\n"
@@ -55,6 +56,8 @@ def _experiment(report: ExperimentReport) -> Iterator[str]:
 def _over_problems(report: ExperimentReport) -> Iterator[Table]:
     if report.ranks is not None:
         yield tables.ranks(report.ranks)
+    if report.against is not None:
+        yield report.against
     yield from (tables.chart(chart) for chart in report.charts if chart.lines)
     known = [claim for claim in report.claims if claim.known]
     for number, claim in enumerate(known, start=1):

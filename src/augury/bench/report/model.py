@@ -4,7 +4,7 @@ In sentences, names stand between backticks; each writer turns these into its ow
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -142,6 +142,7 @@ class ProblemReport:
     tests: tuple[Comparison, ...]
     settings: tuple[Table, ...] = ()  # all points of every grid
     sentences: tuple[str, ...] = ()
+    scores: Mapping[str, Array] = field(default_factory=dict)  # of compared methods, lower better
 
 
 @dataclass(frozen=True)
@@ -170,6 +171,9 @@ class ExperimentReport:
     names: tuple[str, ...] = ()  # of all that is drawn, in order
     others: int = 0  # runs made with other settings, which are not used
     quick: bool = False  # whether it is about the small variant
+    suite: str = ""  # the experiments that it is ranked together with
+    shares: bool = False  # whether it has runs of other experiments
+    against: Table | None = None  # every method against the baseline, over all problems
 
     @property
     def detailed(self) -> bool:

@@ -1,7 +1,7 @@
-"""What several experiments of one problem each say together, as the columns of a paper's tables do."""
+"""What several experiments say together: the columns of a paper's tables, or the groups of a suite."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from scipy import stats
@@ -15,18 +15,22 @@ from augury.bench.statistics import Ranks
 
 @dataclass(frozen=True)
 class Overall:
-    """Mean ranks over the experiments, and their results in one table, beside the paper's numbers."""
+    """Mean ranks over all problems, what they say, and tables that show where they come from."""
 
     ranks: Ranks
     sentences: tuple[str, ...]
-    table: Table
+    tables: tuple[Table, ...]
 
 
 def overall(reports: Sequence[ExperimentReport]) -> Overall | None:
-    """None unless all experiments have one problem, and two methods in common.
+    """None unless all experiments have one problem, or some are a suite, and two methods are in common.
 
     Where papers print numbers, the methods that have some are ranked, and the others stand beside them.
+    Experiments of a suite that have runs of others are left out: they would count twice.
     """
+    suite = [report for report in reports if report.suite and not report.shares]
+    if len(suite) > 1 and len({report.suite for report in suite}) == 1:
+        return _suite(suite)
     if len(reports) < 2 or any(len(report.problems) != 1 for report in reports):
         return None
     scores = [_scores(report) for report in reports]
@@ -40,7 +44,44 @@ def overall(reports: Sequence[ExperimentReport]) -> Overall | None:
     said += [_reached(reports, name) for name in ranks.mean if name in {r.paper for r in reports}]
     ordered = sorted(ranks.mean, key=lambda name: ranks.mean[name])
     ordered += [name for name in scores[0] if name not in ordered and all(name in own for own in scores)]
-    return Overall(ranks, tuple(text for text in said if text), _table(reports, ordered))
+    return Overall(ranks, tuple(text for text in said if text), (_table(reports, ordered),))
+
+
+def _suite(reports: Sequence[ExperimentReport]) -> Overall | None:
+    """Ranks over the problems of all groups, beside those of each."""
+    problems = [problem for report in reports for problem in report.problems]
+    ranks = comparing.ranks_over_problems([comparing.means(problem) for problem in problems])
+    if ranks is None:
+        return None
+    measures = {problem.measure for problem in problems}
+    said = sentences.ranking(ranks, measures.pop() if len(measures) == 1 else "metric")
+    against = comparing.against(problems, reports[0].baseline)
+    tables = (_groups(reports, ranks), against)
+    return Overall(ranks, (said,) if said else (), tuple(table for table in tables if table is not None))
+
+
+def _groups(reports: Sequence[ExperimentReport], ranks: Ranks) -> Table:
+    """Mean ranks of the methods, group by group."""
+    names = sorted(ranks.mean, key=lambda name: ranks.mean[name])
+    columns: list[tuple[str, Mapping[str, float]]] = [(f"all ({ranks.problems})", ranks.mean)]
+    for report in reports:
+        found = comparing.ranks_over_problems(
+            [{n: v for n, v in comparing.means(p).items() if n in ranks.mean} for p in report.problems]
+        )
+        columns.append((f"{report.name} ({len(report.problems)})", found.mean if found else {}))
+    rows = tuple(
+        (f"`{name}`", *(f"{mean[name]:.2f}" if name in mean else NONE for _, mean in columns))
+        for name in names
+    )
+    best = {
+        (names.index(name), j)
+        for j, (_, mean) in enumerate(columns, start=1)
+        for name in mean
+        if mean[name] == min(mean.values())
+    }
+    note = "In brackets the number of problems; the lowest mean rank of each column is stressed."
+    title = "Mean ranks by group of problems"
+    return Table(("method", *(name for name, _ in columns)), rows, title, frozenset(best), note)
 
 
 def _scores(report: ExperimentReport) -> dict[str, float]:
