@@ -57,6 +57,18 @@ def test_an_experiment_is_read(tmp_path):
     assert experiment.methods[1].group == "ucb"
 
 
+def test_an_experiment_may_share_runs_with_others_of_the_folder(tmp_path):
+    write(tmp_path, name="first.toml")
+    path = write(tmp_path, 'suite = "all"\nshares = ["first"]\n' + TEXT)
+    experiment = read_experiment(path)
+    assert (experiment.suite, experiment.shares) == ("all", ("first",))
+    assert read_experiment(path, quick=True).shares == ()  # quick runs are others
+    for shares, got in (('["fig0"]', "'fig0'"), ('["none"]', "'none'"), ("true", "True")):
+        write(tmp_path, f"shares = {shares}\n" + TEXT)
+        with pytest.raises(UnsupportedError, match=f"fig0.toml: shares must .*; got {got}"):
+            read_experiment(path)
+
+
 def test_the_quick_variant_is_smaller_and_has_its_own_name(tmp_path):
     quick = read_experiment(write(tmp_path), quick=True)
     assert quick.name == "fig0-quick"

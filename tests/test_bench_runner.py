@@ -6,6 +6,7 @@ import sys
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -287,6 +288,21 @@ def test_a_growing_journal_is_read_on_from_where_it_was(tmp_path):
         file.write(b'ue": 2}\n{"tell": 2, "value": 1}\n')
     assert seen.evaluations(job()) == 3
     assert seen._known[path][0] == path.stat().st_size
+
+
+def test_runs_of_another_experiment_are_not_made_again(tmp_path):
+    first = experiment(RANDOM)
+    second = replace(first, name="second", shares=("test",), methods=(RANDOM, GRID), repeats=1)
+    with ThreadPoolExecutor(1) as pool:
+        runner.run_experiment(first, tmp_path, executor=pool)
+        made = runner.run_experiment(second, tmp_path, executor=pool)
+        assert (made.finished, made.known) == (1, 1)
+        assert len(read_results(tmp_path, "second")) == 1  # they stay where they are
+        both = records.read_runs(tmp_path, second)
+        assert {run["key"] for run in both} == {"branin/random/0", "branin/random/1", "branin/grid/0"}
+        longer = replace(second, tasks=(replace(first.tasks[0], iterations=6),))
+        made = runner.run_experiment(longer, tmp_path, executor=pool)
+        assert (made.finished, made.known) == (2, 0)  # another run, whatever its name
 
 
 def test_results_of_other_settings_do_not_count(tmp_path):

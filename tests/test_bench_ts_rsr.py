@@ -304,6 +304,53 @@ def test_experiments_of_one_problem_are_ranked_together():
     assert "together" not in markdown.page(reports[:1])
 
 
+def group(name, finals, shares=(), suite="all"):
+    """The report of an experiment of a suite, with one problem for each table of final values."""
+    tasks = tuple(Task(problem, 1, 1) for problem in finals)
+    methods = tuple(Method(m, {"algorithm": "random"}, m) for m in ("ours", "random", "rival"))
+    experiment = Experiment(
+        name, "auto", name, "simple regret", 3, tasks, methods, suite=suite, shares=shares
+    )
+    records = [
+        {
+            "key": f"{problem}/{method}/{seed}", "problem": problem, "method": method, "seed": seed,
+            "initial": 1, "values": [9.0, value + noise], "seconds": [0.1], "peak_mib": 1,
+            "direction": "minimize", "optimum": 0.0, "exact": True, "suggestions": 1,
+        }
+        for problem, values in finals.items()
+        for method, value in zip(("ours", "rival", "random"), values, strict=True)
+        for seed, noise in enumerate((0.0, 0.01, 0.03 if method == "ours" else 0.02))
+    ]  # fmt: skip
+    return build_report(experiment, records)
+
+
+def test_groups_of_problems_are_ranked_together_and_against_random():
+    first = group("first", {"branin": (1.0, 2.0, 3.0), "bird": (1.0, 2.0, 1.5)})
+    second = group("second", {"ackley-2": (2.0, 1.0, 1.5), "hartmann-3": (1.0, 3.0, 3.0)})
+    again = group("again", {"branin": (9.0, 2.0, 3.0)}, shares=("first",))
+    together = overall([first, second, again])
+    assert together.ranks.problems == 4  # not those that are counted already
+    assert together.ranks.mean == {"ours": 1.5, "random": 2.375, "rival": 2.125}
+    groups, against = together.tables
+    assert groups.columns == ("method", "all (4)", "first (2)", "second (2)")
+    assert groups.rows[0] == ("`ours`", "1.50", "1.00", "2.00")
+    assert groups.best == {(0, 1), (0, 2), (1, 3)}
+    # ours differs from random by more than its spread on all problems, and is worse on one of them;
+    # the rival equals it on hartmann-3
+    assert against.rows == (
+        ("`ours`", "4", "3", "0", "1", "ackley-2"),
+        ("`rival`", "4", "2", "1", "1", "bird"),
+    )
+    assert first.against.rows[0] == ("`ours`", "2", "2", "0", "0", "–")
+    assert again.against is None  # one problem
+    for text in (markdown.page([first, second]), html.page([first, second])):
+        assert "Mean ranks by group of problems" in text
+        assert text.count("Every method against") == 3
+    alone = group("first", {"branin": (1.0, 2.0, 3.0), "bird": (1.0, 2.0, 1.5)}, suite="")
+    assert alone.against is None
+    assert overall([alone, second]) is None
+
+
 def test_regret_may_be_against_the_best_of_all_runs():
     (problem,) = page("a", 1.0, 2.0, best_of_runs=True).problems
     finals = {row.name: row.final.mean for row in problem.rows}
