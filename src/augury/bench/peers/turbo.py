@@ -64,6 +64,7 @@ class Turbo:
         self, setup: Setup, *, success_tolerance: int = 10, candidates: int | None = None
     ) -> None:
         # Importing takes seconds, which no suggestion should pay for.
+        import botorch.exceptions
         import botorch.fit
         import botorch.models
         import gpytorch
@@ -157,8 +158,24 @@ class Turbo:
         model = self._botorch.models.SingleTaskGP(
             x, y, covar_module=kernel, likelihood=likelihood, outcome_transform=None
         )
-        self._botorch.fit.fit_gpytorch_mll(gpytorch.mlls.ExactMarginalLogLikelihood(likelihood, model))
+        likelihood_of_data = gpytorch.mlls.ExactMarginalLogLikelihood(likelihood, model)
+        try:
+            self._botorch.fit.fit_gpytorch_mll(likelihood_of_data)
+        except self._botorch.exceptions.ModelFittingError:
+            self._climb(likelihood_of_data)
         return model
+
+    def _climb(self, likelihood_of_data: Any) -> None:
+        """Fit with 50 steps of Adam, the authors' own way, where BoTorch's line search gives up."""
+        model = likelihood_of_data.model
+        likelihood_of_data.train()
+        optimizer = self._torch.optim.Adam(likelihood_of_data.parameters(), lr=0.1)
+        for _ in range(50):
+            optimizer.zero_grad()
+            loss = -likelihood_of_data(model(*model.train_inputs), model.train_targets)
+            loss.backward()
+            optimizer.step()
+        likelihood_of_data.eval()
 
     def _lengthscales(self, model: Any) -> Any:
         return model.covar_module.base_kernel.lengthscale.detach().squeeze(0)
