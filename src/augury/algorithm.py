@@ -35,6 +35,7 @@ from augury.policies import (
 from augury.space import Pool
 from augury.surrogates import (
     Capability,
+    Election,
     Ensemble,
     FourierProcess,
     GaussianProcess,
@@ -54,6 +55,7 @@ Design = Literal["sobol", "random"]
 SURROGATES: Mapping[str, Callable[[], Surrogate]] = MappingProxyType(
     {
         "gp": GaussianProcess,
+        "election": Election,
         "gp-rff": FourierProcess,
         "ntk": NTKProcess,
         "sto": SampleThenOptimize,
