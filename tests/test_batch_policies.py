@@ -513,6 +513,19 @@ def test_ucb_pe_explores_the_relevant_region_however_little_a_noisy_value_tells(
             assert mean + 4.0 * np.sqrt(var) >= floor - 1e-6
 
 
+def test_ucb_pe_explores_where_an_evaluated_point_has_the_largest_bound():
+    """It is in a corner; then one point is the most uncertain one, and all others explore."""
+    both = [Optimizer(BOX, Algorithm("gp", UCBPE(0.2)), "maximize", seed=0) for _ in range(2)]
+    for opt in both:
+        for x in np.linspace(0.0, 1.0, 5):
+            for y in (0.0, 0.4, 1.0):
+                opt.tell({"x": x, "y": y}, 3.0 * x + y)
+    together, single = both[0].ask(4), [both[1].ask() for _ in range(4)]
+    assert "explored" in together[0].info
+    assert [trial.info["explores"] for trial in single] == [False, True, True, True]
+    assert [trial.params for trial in single] == [trial.params for trial in together]
+
+
 @pytest.mark.parametrize(
     ("sequential", "batch"),
     [(Thompson(), DPPThompson()), (EI(), QEI()), (UCB(2.0), UCBPE(2.0))],

@@ -60,7 +60,7 @@ class UCBPE:
     """One point by its upper confidence bound, the others where the relevant region is least known.
 
     Pending points: while one of them has the largest bound, or nearly, or they leave less than half of
-    the uncertainty there, the next point explores, given all of them.
+    the uncertainty there, or an evaluated point has it, the next point explores, given all of them.
 
     Args:
         beta: a number, or a schedule of :mod:`augury.policies.schedules`; that of Srinivas et al.,
@@ -101,9 +101,7 @@ class UCBPE:
             if points:
                 belief = belief.condition(points[-1].x)
             elif len(pending):
-                top = maximize(bound, key=key, anew=False, judged=False)
-                if top.index is not None:  # a finite space, where the top may be known already
-                    top = maximize(bound, key=key, judged=False)
+                top = maximize(bound, key=key, judged=False)
             explores = len(points) > 0 or (len(pending) > 0 and _evaluated(top, bound, belief, pending))
             if explores:
                 if self.region and floor == -np.inf:
@@ -118,7 +116,9 @@ class UCBPE:
 
 
 def _evaluated(top: Chosen, bound: UCBScore, belief: Posterior, pending: np.ndarray) -> bool:
-    """Whether the point of largest bound is being evaluated already, or one as good or close to it."""
+    """Whether the point of largest bound has been asked for, or one as good or close to it."""
+    if "explored" in top.info:  # then `top` stands in its place
+        return True
     means, variances = bound.posterior.predict(pending)
     before, after = bound.posterior.predict(top.x)[1], belief.predict(top.x)[1]
     largest = np.max(means + bound.beta * np.sqrt(variances))
