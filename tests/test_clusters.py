@@ -178,4 +178,4 @@ def test_the_page_runs(client, rays, tmp_path, monkeypatch):
     assert names["best"].metrics["loss"] < 50
     trials = names["search"]._ot_study.trials
     assert len(trials) == 12
-    assert augury.AugurySampler.info(trials[-1])["chosen"].startswith("GaussianProcess")
+    assert augury.AugurySampler.info(trials[-1])["chosen"].startswith("Election")

@@ -6,8 +6,8 @@ import scipy.optimize
 
 from augury._errors import DataError
 from augury.core.data import Data
-from augury.core.keys import generator
 from augury.surrogates import GaussianProcess, Status
+from augury.surrogates.gp import subset
 from augury.surrogates.likelihood import BASE_JITTER
 from known_gp import KEY, NEW, NOISE, VARIANCE, assert_predicts, dense, fit, matern52
 from samples import observations
@@ -183,16 +183,16 @@ def test_columns_of_one_choice_share_a_lengthscale():
 def test_large_data_are_tuned_on_a_subset():
     x, y = observations(32)
     y[-1] = -1000.0  # one bad value, in the subset or not: the scale is that of all data
-    subset = GaussianProcess(tuning_points=20, noise=4.0)
-    fitted = fit(subset, x, y)
+    model = GaussianProcess(tuning_points=20, noise=4.0)
+    fitted = fit(model, x, y)
     assert fitted.status is Status.OK
     assert fitted.info["noise"] == pytest.approx(4.0)
     assert fitted.posterior.mask.sum() == 32  # the posterior has all of them
-    chosen = subset._subset(Data.of(x, y), np.random.default_rng(0))
+    chosen = subset(Data.of(x, y), 20, KEY)
     assert chosen.n == 20
     assert set(np.sort(y)[-10:]) <= set(chosen.y[:20])
     assert len(set(chosen.y[:20])) == 20
-    again = fit(subset, x, y)
+    again = fit(model, x, y)
     assert again.info == fitted.info  # the key decides
 
 
@@ -201,7 +201,7 @@ def test_the_subset_is_tuned_in_the_units_of_all_data():
     y = np.where(np.arange(32) < 12, y - 50.0, y)  # half of the tuning points are the best, far above
     noisy = GaussianProcess(tuning_points=20)
     tuned = noisy.tune(Data.of(x, y), key=KEY)
-    chosen = noisy._subset(Data.of(x, y), generator(KEY))
+    chosen = subset(Data.of(x, y), 20, KEY)
     scale = y.std()
     log_lengthscale, log_variance, log_noise, _ = tuned.hyper
     targets = (chosen.y[:20] - y.mean()) / scale

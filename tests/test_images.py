@@ -21,7 +21,7 @@ from augury.algorithm import resolve
 from augury.core.keys import fold, root_key
 from augury.maximizers import RandomGrid, scoring
 from augury.policies.thompson import PathScore
-from augury.surrogates import CNN, EmpiricalProcess, GaussianProcess, NTKProcess, SampleThenOptimize
+from augury.surrogates import CNN, Election, EmpiricalProcess, NTKProcess, SampleThenOptimize
 from augury.surrogates.cnn import cnn_for
 from augury.surrogates.sample_then_optimize import NetworkPath
 
@@ -53,7 +53,7 @@ def test_images_get_a_cnn_of_their_shape(name):
 def test_everything_else_gets_an_mlp():
     for space in (Pool(np.eye(6)), Space(x=Float(0.0, 1.0))):
         assert chosen(space, "sto-bnts").process == NTKProcess()
-        assert chosen(space, "auto") == GaussianProcess()
+        assert chosen(space, "auto") == Election()
     words = Pool(scipy.sparse.csr_array(np.eye(6)))
     assert chosen(words, "auto") == chosen(words, "sto-bnts")
     assert chosen(words, "auto").process == NTKProcess()
@@ -67,7 +67,7 @@ def test_what_the_user_chose_stays():
         assert type(kept) is type(process)
         assert getattr(kept, "network", None) is getattr(process, "network", None)
     mine = replace(resolve("auto"), maximizer=RandomGrid())
-    assert chosen(Pool(IMAGES), mine) == GaussianProcess()
+    assert chosen(Pool(IMAGES), mine) == Election()
 
 
 def test_large_images_are_pooled_more_often():

@@ -14,7 +14,7 @@ LAYERS: list[set[str] | tuple[set[str], ...]] = [
     {"_errors", "_types", "_checks"},
     {"core"},
     ({"space"}, {"surrogates"}, {"theory"}),
-    ({"policies"}, {"maximizers"}),
+    ({"policies"}, {"maximizers"}, {"locality"}),
     {"algorithm"},
     {"trial", "history", "design", "state"},
     {"model"},

@@ -59,10 +59,9 @@ def test_its_gradient_is_its_finite_difference(name, n):
         assert gradient[i] == pytest.approx(slope, rel=1e-5, abs=1e-5)
 
 
-def test_it_is_infinite_where_the_covariance_is_not_positive_definite(monkeypatch):
-    monkeypatch.setattr("augury.surrogates.likelihood.BASE_JITTER", 0.0)
+def test_it_is_infinite_where_the_covariance_is_not_positive_definite():
     x, y = np.zeros((3, 5)), np.arange(3.0)
-    likelihood = Likelihood(KERNELS["se"], x, y, GROUPS)
+    likelihood = Likelihood(KERNELS["se"], x, y, GROUPS, jitter=0.0)
     theta = np.array([0.0, 0.0, 0.0, 0.0, -200.0])  # three equal rows and no noise
     assert likelihood.value(theta) == np.inf
     value, gradient = likelihood.value_and_gradient(theta)

@@ -9,6 +9,7 @@ import numpy as np
 
 from augury._checks import check_count
 from augury._errors import UnsupportedError
+from augury.locality import Locality
 from augury.maximizers import (
     Domain,
     Exhaustive,
@@ -32,7 +33,7 @@ from augury.policies import (
     StochasticPolicy,
     Thompson,
 )
-from augury.space import Pool
+from augury.space import Pool, Space
 from augury.surrogates import (
     Capability,
     Election,
@@ -106,8 +107,9 @@ class Algorithm:
     Without surrogate and policy, every point comes from the `design`. Without a maximizer, the one
     that fits the space is used (:func:`default_maximizer`). With `exploration`, so many random points
     per parameter come first, within 2.5 % and 7.5 % of the budget if that is known (be-greedy,
-    appendix F), unless the user says otherwise. Parts that do not fit together are refused here, with a
-    sentence.
+    appendix F), unless the user says otherwise. With a `locality`, every second point is looked for near
+    the best one, where parameters are continuous (:class:`Locality`). Parts that do not fit together are
+    refused here, with a sentence.
 
     Example: ``Algorithm(surrogate="gp", policy=UCB(beta=2.0), maximizer="random-grid")``
     """
@@ -118,6 +120,7 @@ class Algorithm:
     design: Design = "sobol"
     name: str = "custom"
     exploration: int | None = None
+    locality: Locality | None = None
 
     def __init__(
         self,
@@ -127,6 +130,7 @@ class Algorithm:
         design: Design = "sobol",
         name: str = "custom",
         exploration: int | None = None,
+        locality: Locality | None = None,
     ) -> None:
         parts = {
             "surrogate": _part("surrogate", surrogate, SURROGATES, Surrogate),
@@ -135,6 +139,7 @@ class Algorithm:
             "design": design,
             "name": name,
             "exploration": check_count("exploration", exploration),
+            "locality": locality,
         }
         for field_name, value in parts.items():
             object.__setattr__(self, field_name, value)
@@ -144,6 +149,11 @@ class Algorithm:
         if self.design not in ("sobol", "random"):
             raise UnsupportedError(
                 f'design must be "sobol" or "random"; got {self.design!r}. Use "sobol".'
+            )
+        if not isinstance(self.locality, Locality | None):
+            raise UnsupportedError(
+                f"locality must be a Locality or None; got {self.locality!r}. "
+                "Use augury.locality.Locality()."
             )
         if (self.surrogate is None) != (self.policy is None):
             raise UnsupportedError(
@@ -158,6 +168,11 @@ class Algorithm:
                 f"policy {type(self.policy).__name__} needs a surrogate with "
                 f"{', '.join(sorted(missing))}; got {type(self.surrogate).__name__}, which has "
                 f"{', '.join(sorted(self.surrogate.capabilities))}. Choose another pair."
+            )
+        if self.locality is not None and Capability.MEAN not in self.surrogate.capabilities:
+            raise UnsupportedError(
+                f"locality needs a surrogate with a mean; got {type(self.surrogate).__name__}, which has "
+                f"{', '.join(sorted(self.surrogate.capabilities))}. Leave it out."
             )
         climbs = self.maximizer is not None and self.maximizer.needs_gradient
         if climbs and Capability.GRADIENT not in self.surrogate.capabilities:
@@ -188,7 +203,9 @@ class Algorithm:
         surrogate: Any = self.surrogate
         if hasattr(surrogate, "on"):
             surrogate = surrogate.on(shape, finite=bool(np.isfinite(space.size)))
-        return replace(self, surrogate=surrogate, maximizer=maximizer)
+        narrowable = isinstance(space, Space) and bool(space.continuous.any()) and not maximizer.exact
+        locality = self.locality if narrowable else None
+        return replace(self, surrogate=surrogate, maximizer=maximizer, locality=locality)
 
     def describe(self) -> dict[str, Any]:
         """Class names and fields of the parts, as JSON holds them."""
@@ -196,6 +213,7 @@ class Algorithm:
             "name": self.name,
             "design": self.design,
             "exploration": self.exploration,
+            "locality": _describe(self.locality),
             **{part: _describe(getattr(self, part)) for part in ("surrogate", "policy", "maximizer")},
         }
 
@@ -222,16 +240,28 @@ class Row:
     reference: str
     design: Design = "sobol"
     exploration: int | None = None
+    local: bool = False  # whether every second point is looked for near the best one
 
     def build(self) -> Algorithm:
         """The algorithm itself."""
         return Algorithm(
-            self.surrogate, self.policy, design=self.design, name=self.name, exploration=self.exploration
+            self.surrogate,
+            self.policy,
+            design=self.design,
+            name=self.name,
+            exploration=self.exploration,
+            locality=Locality() if self.local else None,
         )
 
 
 _ROWS = (
-    Row("auto", "gp", "ei", "chosen for the space: sto-bnts for images and word counts, else gp-ei"),
+    Row(
+        "auto",
+        "election",
+        "ei",
+        "ours, chosen for the space and the data; sto-bnts for images and word counts",
+        local=True,
+    ),
     Row("gp-ei", "gp", "ei", "Jones et al. (1998); Ament et al. (2023)"),
     Row("gp-ucb", "gp", "ucb", "Srinivas et al. (2010); random-grid, algorithm 1"),
     Row("gp-ts", "gp", "thompson", "Chowdhury & Gopalan (2017); random-grid, algorithm 2"),

@@ -1,5 +1,6 @@
 """What is known so far: trials in the order they were told, and the data that models are fitted to."""
 
+import itertools
 import math
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
@@ -114,6 +115,21 @@ class History:
         """The points of the best values, at most `count`."""
         ranked = sorted(self.complete, key=lambda t: -self._signed(t.number))
         return self.rows(ranked[:count])
+
+    def improvements(self) -> list[bool]:
+        """Of every second suggestion of the model, in the order they finished: was it the best so far?
+
+        The first of them is number 0; those meant have odd numbers.
+        """
+        modelled = (n for n, trial in self.trials.items() if trial.origin is Origin.MODEL)
+        second = set(itertools.islice(modelled, 1, None, 2))
+        improved, best = [], -math.inf
+        for number in self.order:
+            value = self._signed(number) if self._is_complete(number) else -math.inf
+            if number in second:
+                improved.append(value > best)
+            best = max(best, value)
+        return improved
 
     def rows(self, trials: list[Trial]) -> Float[np.ndarray, "n D"]:
         """The encoded points of some trials."""

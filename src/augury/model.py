@@ -2,23 +2,26 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
 
 from augury.algorithm import Algorithm
+from augury.core.data import Data
 from augury.core.keys import KeyArray, Purpose, fold, generator
 from augury.core.precision import forget_programs
 from augury.core.score import Score
 from augury.design import NO_SCORE, Uncertainty, Zero
 from augury.history import History
+from augury.locality import nearby
 from augury.maximizers import Best, Domain, Maximizer
+from augury.maximizers.base import Rows
 from augury.maximizers.scoring import allowed
 from augury.maximizers.sets import any_allowed
-from augury.policies.base import Chosen
-from augury.space import Pool
-from augury.surrogates import Capability, Fit, Posterior
+from augury.policies.base import Chosen, Picks
+from augury.space import Pool, Space
+from augury.surrogates import Capability, Fit, Posterior, Status
 from augury.trial import Origin
 
 Duplicates = Literal["avoid", "allow"]
@@ -59,14 +62,35 @@ class Given:
         self._posterior, self._pending = posterior, pending
         self._rows, self._belief = pending[:0], posterior
 
-    def __call__(self, points: Sequence[Chosen]) -> Posterior:
-        """After the pending points, given these of the batch."""
-        rows = np.concatenate([self._pending, *(point.x[None] for point in points)])
+    def __call__(self, *points: Rows) -> Posterior:
+        """After the pending points, given these rows of the batch."""
+        rows = np.concatenate([self._pending, *points])
         if not np.array_equal(rows[: len(self._rows)], self._rows):
             self._rows, self._belief = rows[:0], self._posterior
         self._belief = self._belief.condition(rows[len(self._rows) :])
         self._rows = rows
         return self._belief
+
+
+@dataclass(frozen=True)
+class Place:
+    """The box in which a suggestion is looked for, and a model of what is in it and around.
+
+    To model, policy and maximizer the box is the unit cube, whatever its size.
+    """
+
+    fit: Fit
+    low: Rows
+    side: Rows
+    about: Mapping[str, Any] = field(default_factory=dict)  # what is said of it
+
+    def inside(self, rows: Rows) -> Rows:
+        """Rows of the space in the coordinates of the box."""
+        return (rows - self.low) / self.side
+
+    def outside(self, rows: Rows) -> Rows:
+        """Rows of the box in the coordinates of the space."""
+        return np.clip(self.low + self.side * rows, 0.0, 1.0)
 
 
 class Model:
@@ -87,6 +111,7 @@ class Model:
         self._root, self._history = root, history
         self._tuned: tuple[int, Any] | None = None  # (number of observations, hyper-parameters)
         self._fit: tuple[int, Fit] | None = None
+        self._box: tuple[int, Place] | None = None  # with the number of observations
 
     @property
     def capabilities(self) -> frozenset[Capability]:
@@ -136,12 +161,54 @@ class Model:
         self, fit: Fit, wanted: int, exclude: frozenset[int], *, fit_seconds: float
     ) -> list[Suggestion]:
         """So many points, none of them among `exclude`."""
+        started = time.perf_counter()
+        first, modelled = self._history.next_number, self._history.count(Origin.MODEL)
+        together = wanted if self.algorithm.locality is None else 1  # else every other one is in a box
+        chosen: list[tuple[Place, Chosen, Mapping[str, Any]]] = []
+        # points of the batch, as they are encoded once they have been asked for
+        earlier = np.empty((0, self.space.dim))
+        places: dict[bool, tuple[Place, Given]] = {}
+        while len(chosen) < wanted:
+            boxed = self.algorithm.locality is not None and (modelled + len(chosen)) % 2 == 1
+            if boxed not in places:
+                place = self._near(fit) if boxed else self._everywhere(fit)
+                places[boxed] = place, Given(place.fit.posterior, place.inside(self._history.pending))
+            place, given = places[boxed]
+            numbers = range(first + len(chosen), first + len(chosen) + together)
+            picks = self._choose(place, given, numbers, earlier, exclude)
+            chosen += [(place, *pick) for pick in zip(picks.points, picks.info, strict=True)]
+            if len(chosen) < wanted:
+                rows = [self.space.encode(self._params(point, place)) for point in picks.points]
+                earlier = np.concatenate([earlier, rows])
+        seconds = time.perf_counter() - started
+        eta_seconds = [point.info.get("eta_seconds", 0.0) for _, point, _ in chosen]
+        fit_share = fit_seconds / len(chosen)
+        choose_share = (seconds - sum(eta_seconds)) / len(chosen)
+        suggestions = []
+        for (place, point, extra), on_eta in zip(chosen, eta_seconds, strict=True):
+            info = self._explain(place.fit, point, {**extra, **place.about})
+            info["seconds"] = {
+                "fit": fit_share,
+                "choose": choose_share,
+                "eta": on_eta,
+                "total": fit_share + choose_share + on_eta,
+            }
+            suggestions.append(Suggestion(self._params(point, place), info))
+        return suggestions
+
+    def _choose(
+        self,
+        place: Place,
+        given: Given,
+        numbers: range,
+        earlier: Rows,
+        exclude: frozenset[int],
+    ) -> Picks:
+        """Points for the trials of these numbers, after `earlier` ones of the same batch."""
         policy, maximizer = self.algorithm.policy, self.algorithm.maximizer
         assert policy is not None
         assert maximizer is not None
         climbs = Capability.GRADIENT in self.capabilities
-        started = time.perf_counter()
-        first = self._history.next_number
 
         def taken_with(without: Sequence[Chosen]) -> frozenset[int]:
             chosen = {p.index for p in without if p.index is not None}
@@ -166,38 +233,60 @@ class Model:
             if not np.isfinite(best.value):
                 found = any_allowed(Zero(), self.space, generator(fold(key, 4)), taken)
                 return Best(found.x, found.index, best.value, 0.0, {"fallback": NO_SCORE})
-            known = np.concatenate([self._history.asked, *(p.x[None] for p in without)])
+            known = np.concatenate([asked, *(p.x[None] for p in without)])
             if not anew or best.index is not None or not _among(best.x, known):
                 return best
-            return self._explore(given, without, maximizer, known, key=key, t=t)
+            rows = np.concatenate([earlier, *(p.x[None] for p in without)])
+            return self._explore(given, rows, maximizer, known, key=key, t=t)
 
         t = 1 + self._history.count(Origin.MODEL, finished=True)
-        given = Given(fit.posterior, self._history.pending)
-        near = self._history.top(BEST_POINTS)
-        picks = policy.choose(
-            fit.posterior,
-            self._history.pending,
-            fit.posterior.incumbent() if Capability.MEAN in self.capabilities else None,
+        asked = place.inside(np.concatenate([self._history.asked, earlier]))
+        earlier = place.inside(earlier)
+        near = np.clip(place.inside(self._history.top(BEST_POINTS)), 0.0, 1.0)
+        posterior = place.fit.posterior
+        pending = np.concatenate([place.inside(self._history.pending), earlier])
+        if getattr(policy, "believes", False):
+            posterior, pending = given(earlier), pending[:0]
+        return policy.choose(
+            posterior,
+            pending,
+            posterior.incumbent() if Capability.MEAN in self.capabilities else None,
             t=t,
             maximize=maximize,
             candidates=candidates,
-            keys=[fold(self._root, number, Purpose.POLICY) for number in range(first, first + wanted)],
+            keys=[fold(self._root, number, Purpose.POLICY) for number in numbers],
         )
-        choose_seconds = time.perf_counter() - started
-        eta_seconds = [point.info.get("eta_seconds", 0.0) for point in picks.points]
-        fit_share = fit_seconds / len(picks.points)
-        choose_share = (choose_seconds - sum(eta_seconds)) / len(picks.points)
-        suggestions = []
-        for point, extra, on_eta in zip(picks.points, picks.info, eta_seconds, strict=True):
-            info = self._explain(fit, point, extra)
-            info["seconds"] = {
-                "fit": fit_share,
-                "choose": choose_share,
-                "eta": on_eta,
-                "total": fit_share + choose_share + on_eta,
-            }
-            suggestions.append(Suggestion(self._params(point), info))
-        return suggestions
+
+    def _everywhere(self, fit: Fit) -> Place:
+        return Place(fit, np.zeros(self.space.dim), np.ones(self.space.dim))
+
+    def _near(self, fit: Fit) -> Place:
+        """A box around the best point; the whole space where no model of the box can be had."""
+        n = len(self._history.order)
+        if self._box is None or self._box[0] != n:
+            place = self._around_best(fit)
+            failed = place.fit.status is Status.FAILED
+            self._box = (n, self._everywhere(fit) if failed else place)
+        return self._box[1]
+
+    def _around_best(self, fit: Fit) -> Place:
+        """The box around the point of the best mean, and a model of the observations around it."""
+        locality = self.algorithm.locality
+        assert locality is not None
+        data = self._history.data()
+        x, n = data.x[: data.n], data.n
+        center = x[int(np.argmax(fit.posterior.mean(x)))]
+        width = locality.box_width(self._history.improvements(), self.space.dim)
+        assert isinstance(self.space, Space)
+        low = np.where(self.space.continuous, np.maximum(center - 0.5 * width, 0.0), 0.0)
+        high = np.where(self.space.continuous, np.minimum(center + 0.5 * width, 1.0), 1.0)
+        rows = nearby(x, center, width)
+        some = Data.of((x[rows] - low) / (high - low), data.y[rows], data.groups)
+        surrogate: Any = self.algorithm.surrogate
+        if hasattr(surrogate, "elected"):
+            surrogate = surrogate.elected(self.settings)
+        fit = surrogate.fit(some, key=fold(self._root, n, Purpose.LOCAL))
+        return Place(fit, low, high - low, {"local": {"width": width, "observations": len(rows)}})
 
     def narrowing(self, fit: Fit, batch: Sequence[Mapping[str, Any]]) -> float | None:
         """The largest σ(x)/σ(x | batch and pending points) over some points; None if σ cannot tell."""
@@ -211,7 +300,7 @@ class Model:
     def _explore(
         self,
         given: "Given",
-        without: Sequence[Chosen],
+        points: Rows,
         maximizer: Maximizer,
         known: np.ndarray,
         *,
@@ -225,7 +314,7 @@ class Model:
         """
         why = {"explored": "the score is largest at a point already asked for"}
         if {Capability.VAR, Capability.CONDITION} <= self.capabilities:
-            uncertainty = Uncertainty(given(without))
+            uncertainty = Uncertainty(given(points))
             climbs = Capability.GRADIENT in self.capabilities
             best = maximizer(uncertainty, self.space, t=t, key=fold(key, 2), gradient=climbs)
             if np.isfinite(best.value) and not _among(best.x, known):
@@ -261,11 +350,11 @@ class Model:
         """What a policy says in the posterior's units, in the user's."""
         return self._history.sign * float(fit.value(y))
 
-    def _params(self, point: Chosen) -> Mapping[str, Any]:
+    def _params(self, point: Chosen, place: Place) -> Mapping[str, Any]:
         if isinstance(self.space, Pool):
             assert point.index is not None
             return self.space.decode(point.index)
-        return self.space.decode(point.x)
+        return self.space.decode(place.outside(point.x))
 
 
 def last_tuning(n: int) -> int:

@@ -25,6 +25,7 @@ class Purpose(enum.IntEnum):
     POLICY = 3
     FALLBACK = 4
     PICTURE = 5  # on which nothing depends
+    LOCAL = 6
 
 
 def root_key(seed: int) -> KeyArray:

@@ -90,6 +90,10 @@ class EI:
     (2023), "Unexpected improvements to expected improvement".
     """
 
+    # Whether nothing is asked of pending points but that their mean has been observed: then the
+    # posterior may be given conditioned on them already.
+    believes: ClassVar[bool] = True
+
     @property
     def requires(self) -> frozenset[Capability]:
         """Mean and variance."""
@@ -107,16 +111,14 @@ class EI:
         keys: Sequence[KeyArray],
     ) -> Picks:
         """One point per key, each conditioned on those before it."""
-        best = posterior.incumbent() if incumbent is None else incumbent
-        # one at a time, as below: then four points together are the same bits as one by one
-        best = max([best, *(float(posterior.mean(x)) for x in pending)])
         belief = posterior.condition(pending)
+        best = belief.incumbent() if incumbent is None or len(pending) else incumbent
         points: list[Chosen] = []
         info: list[dict[str, float]] = []
         for key in keys:
             if points:
-                best = max(best, float(posterior.mean(points[-1].x)))
                 belief = belief.condition(points[-1].x)
+                best = belief.incumbent()
             points.append(maximize(LogEIScore(belief, np.asarray(best)), key=key, without=points))
             info.append({"incumbent": best})
         return Picks(points, info)

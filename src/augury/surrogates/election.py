@@ -2,7 +2,8 @@
 
 import functools
 import hashlib
-from dataclasses import dataclass
+import itertools
+from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -16,6 +17,8 @@ from augury.surrogates.hyperfit import Tuned
 from augury.surrogates.warps import Log, YeoJohnson
 
 GROWTH = 1.15  # of the number of observations, from one election to the next
+ELECTORS = 128  # observations that decide, at most
+POINTS = 1024  # observations that the elected model's posterior is made of, at most
 KEPT = 64  # elections
 
 
@@ -29,7 +32,8 @@ class Elected(NamedTuple):
 def defaults() -> tuple[GaussianProcess, ...]:
     """Processes with and without a trend, of the values and of three transformations of them."""
     warps = (None, YeoJohnson(), Log(0.1), Log(0.01), Log(0.001))
-    return tuple(GaussianProcess(trend=trend, warp=warp) for warp in warps for trend in (False, True))
+    pairs = itertools.product(warps, (False, True))
+    return tuple(GaussianProcess(warp=w, trend=t, faint=True, points=POINTS) for w, t in pairs)
 
 
 @dataclass(frozen=True)
@@ -60,14 +64,23 @@ class Election:
         """The model elected last, with hyper-parameters for all of the data."""
         at = last_election(data.n)
         number, tuned = elect(self, Known(data.take(slice(at))))
-        if at < data.n:
+        if at < data.n or data.n > ELECTORS:
             tuned = self.models[number].tune(data, key=key)
         return Elected(number, tuned)
 
     def fit(self, data: Data, *, key: KeyArray, tuned: Elected | None = None) -> Fit:
         """The posterior of the elected model."""
         elected = self.tune(data, key=key) if tuned is None else tuned
-        return self.models[elected.number].fit(data, key=key, tuned=elected.tuned)
+        model = self.elected(elected)
+        fit = model.fit(data, key=key, tuned=elected.tuned)
+        trend = "with" if model.trend else "without"
+        about = f"{model.kernel} {trend} a trend, of {model.warp or 'the values'}"
+        why = f"the most probable of {len(self.models)} processes"
+        return replace(fit, info={**fit.info, "elected": f"{about}: {why}"})
+
+    def elected(self, tuned: Elected) -> GaussianProcess:
+        """The process that was elected."""
+        return self.models[tuned.number]
 
     def fits(self, parameters: int) -> str | None:
         """None if all can model so many parameters, else the reason why not."""
@@ -91,7 +104,8 @@ class Known:
 @functools.lru_cache(maxsize=KEPT)
 def elect(election: Election, known: Known) -> Elected:
     """The model of largest evidence; of equal ones the first."""
-    tuned = [model.tune(known.data, key=root_key(0)) for model in election.models]
+    models = (replace(m, tuning_points=min(m.tuning_points, ELECTORS)) for m in election.models)
+    tuned = [model.tune(known.data, key=root_key(0)) for model in models]
     best = int(np.argmax([one.evidence for one in tuned]))
     return Elected(best, tuned[best])
 

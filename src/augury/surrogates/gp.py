@@ -5,9 +5,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Float
-from numpy.random import Generator
 
-from augury._checks import check_flags, need_count
+from augury._checks import check_count, check_flags, need_count
 from augury._errors import DataError, UnsupportedError
 from augury._types import Array
 from augury.core.data import Data
@@ -18,8 +17,11 @@ from augury.surrogates.gp_posterior import LARGEST_SMALL_MATRIX, GPPosterior, co
 from augury.surrogates.hyperfit import (
     DEFAULT_LOWER,
     DEFAULT_UPPER,
+    FAINT,
+    USUAL,
     Hyper,
     Limits,
+    Noise,
     Tuned,
     build,
     tune,
@@ -38,8 +40,8 @@ class GaussianProcess:
         f ~ GP(m, k),  y = f(x) + N(0, noise);   μ(x) = m + k(x)ᵀ(K + noise·I)⁻¹(y − m)
 
     Outputs are standardized before the fit (and back after it), inputs lie in the unit cube. What is
-    added to the diagonal for the sake of the factorization, at least 1e-8 times the variance, is in
-    `Fit.info["jitter"]`, in squared units of y as the noise beside it.
+    added to the diagonal for the sake of the factorization, at least 1e-8 times the variance (1e-10 with
+    `faint`), is in `Fit.info["jitter"]`, in squared units of y as the noise beside it.
 
     Args:
         kernel: "matern52" (default), "matern32" or "se".
@@ -56,9 +58,13 @@ class GaussianProcess:
             :class:`YeoJohnson`. `variance` and `noise` must be learnt then, or `relative`.
         trend: whether the function is one of the kernel's plus a quadratic one, whose two variances are
             learnt: what is nearly quadratic over the whole box is then known from few points.
+        faint: whether values may be without noise: it is then expected to be less, and may be as little
+            as 1e-10 of the values' variance instead of 1e-6, as may what the factorization adds.
         features: random features of a drawn path's prior part.
         tuning_points: hyper-parameters are learnt from at most so many observations (the best half
             of them by value, the rest at random), which bounds the cost of large data.
+        points: the posterior is made of at most so many observations, chosen in the same way; None
+            takes all, whose cost grows with the cube of their number.
 
     Reference: Rasmussen & Williams (2006), "Gaussian processes for machine learning", algorithm 2.1.
     """
@@ -71,9 +77,11 @@ class GaussianProcess:
     relative: bool = False
     standardize: bool = True
     trend: bool = False
+    faint: bool = False
     warp: Warp | None = None
     features: int = 1024
     tuning_points: int = 512
+    points: int | None = None
 
     capabilities: ClassVar[frozenset[Capability]] = frozenset(Capability)
 
@@ -90,6 +98,7 @@ class GaussianProcess:
                     f"Give a positive number, or None to learn it."
                 )
         check_flags(ard=self.ard, relative=self.relative, standardize=self.standardize, trend=self.trend)
+        check_flags(faint=self.faint)
         if self.warp is not None:
             self._check_warp()
         if not isinstance(self.features, int) or self.features < 2 or self.features % 2:
@@ -98,6 +107,7 @@ class GaussianProcess:
                 "They come in pairs of a cosine and a sine."
             )
         need_count("tuning_points", self.tuning_points)
+        check_count("points", self.points)
 
     def _check_warp(self) -> None:
         if not isinstance(self.warp, Warp):
@@ -114,7 +124,7 @@ class GaussianProcess:
         """The hyper-parameters of largest posterior density (MAP), from several starts."""
         warp, data = self._warped(data)
         shift, scale = standardization(data, self.standardize)  # of all data, as in `fit`
-        data = self._subset(data, generator(key))
+        data = subset(data, self.tuning_points, key)
         n = data.n
         with computing(single_thread=n <= LARGEST_SMALL_MATRIX):
             tuned = tune(
@@ -124,6 +134,7 @@ class GaussianProcess:
                 self.groups(data),
                 int(data.groups.max(initial=0)) + 1,
                 self._limits(data, scale),
+                self._noise,
             )
         slopes = np.zeros(n) if warp is None else np.log(warp.slope(warp.inverse(data.y[:n])))
         return tuned._replace(evidence=tuned.log_posterior - n * np.log(scale) + slopes.sum())
@@ -135,6 +146,8 @@ class GaussianProcess:
         warp, data = self._warped(data)
         shift, scale = standardization(data, self.standardize)
         hyper = self.within_limits(tuned.hyper, data, scale)
+        if self.points is not None:
+            data = subset(data, self.points, key)
         with computing(single_thread=len(data.x) <= LARGEST_SMALL_MATRIX):
             posterior, jitter = to_numpy(
                 _condition_on(
@@ -145,6 +158,7 @@ class GaussianProcess:
                     np.asarray(shift),  # arrays, since a Python float would compile anew per value
                     np.asarray(scale),
                     self.features,
+                    np.asarray(self._noise.jitter),
                 )
             )
         info = describe(tuned, hyper, self.groups(data), scale, posterior.nugget - posterior.noise)
@@ -161,6 +175,10 @@ class GaussianProcess:
         y = data.y[: data.n]
         warp = self.warp.on(y)
         return warp, Data.of(data.x[: data.n], warp(y), data.groups)
+
+    @property
+    def _noise(self) -> Noise:
+        return FAINT if self.faint else USUAL
 
     def fits(self, parameters: int) -> str | None:
         """None if it can model so many parameters, else the reason why not."""
@@ -182,15 +200,6 @@ class GaussianProcess:
         limits = self._limits(data, scale)
         return Hyper(*(np.clip(*triple) for triple in zip(hyper, *limits, strict=True)))
 
-    def _subset(self, data: Data, rng: Generator) -> Data:
-        n = data.n
-        if n <= self.tuning_points:
-            return data
-        order = np.argsort(-data.y[:n], kind="stable")
-        best, rest = np.split(order, [self.tuning_points // 2])
-        others = rng.choice(rest, self.tuning_points - len(best), replace=False)
-        return data.take(np.sort(np.concatenate([best, others])))
-
     def _limits(self, data: Data, scale: float) -> Limits:
         lower, upper = (
             Hyper(
@@ -206,6 +215,7 @@ class GaussianProcess:
             log = np.zeros(data.dim)
             log[: int(self.groups(data).max(initial=0)) + 1] = np.log(given)
             lower, upper = (h._replace(log_lengthscale=log) for h in (lower, upper))
+        lower = lower._replace(log_noise=np.log(self._noise.smallest))
         unit = 1.0 if self.relative else scale**2
         if self.variance is not None:
             log_variance = np.log(self.variance / unit)
@@ -214,6 +224,17 @@ class GaussianProcess:
             log_noise = np.log(self.noise / unit)
             lower, upper = (h._replace(log_noise=log_noise) for h in (lower, upper))
         return Limits(lower, upper)
+
+
+def subset(data: Data, most: int, key: KeyArray) -> Data:
+    """At most so many of the observations, in their order: the best half by value, the rest at random."""
+    n = data.n
+    if n <= most:
+        return data
+    order = np.argsort(-data.y[:n], kind="stable")
+    best, rest = np.split(order, [most // 2])
+    others = generator(key).choice(rest, most - len(best), replace=False)
+    return data.take(np.sort(np.concatenate([best, others])))
 
 
 def _positive(value: Any) -> bool:
@@ -279,6 +300,7 @@ def _condition_on(
     shift: Array,
     scale: Array,
     features: int,
+    jitter: Array,
 ) -> tuple[GPPosterior, Array]:
     kernel, noise = build(kind, hyper, groups)
-    return condition_on(kernel, noise, data, shift, scale, features)
+    return condition_on(kernel, noise, data, shift, scale, features, jitter)

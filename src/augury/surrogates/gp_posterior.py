@@ -156,31 +156,41 @@ class GPPath(Path):
 
 @jit
 def condition_on(
-    kernel: Kernel, noise: Array, data: Data, shift: Array, scale: Array, features: int
+    kernel: Kernel,
+    noise: Array,
+    data: Data,
+    shift: Array,
+    scale: Array,
+    features: int,
+    jitter: float | Array = BASE_JITTER,
 ) -> tuple[GPPosterior, Array]:
-    """The posterior given all of `data`, and the jitter that the factorization needed."""
+    """The posterior given all of `data`, and what the factorization needed beyond the jitter."""
     y = jnp.where(data.mask, (data.y - shift) / scale, 0.0)
-    L, jitter = cholesky(covariance(kernel, noise, data.x, data.mask))
+    L, more = cholesky(covariance(kernel, noise, data.x, data.mask, jitter))
     L_inverse = inverse_factor(L)
     alpha = L_inverse.T @ (L_inverse @ y)
     posterior = GPPosterior(
         kernel, noise, jnp.asarray(data.x), y, jnp.asarray(data.mask), L_inverse, alpha,
-        nugget(kernel, noise, data.dim) + jitter, jnp.asarray(shift), jnp.asarray(scale), features,
+        nugget(kernel, noise, data.dim, jitter) + more, jnp.asarray(shift), jnp.asarray(scale), features,
     )  # fmt: skip
-    return posterior, jitter
+    return posterior, more
 
 
 def covariance(
-    kernel: Kernel, noise: Array, x: Float[Array, "n D"], mask: Bool[Array, " n"]
+    kernel: Kernel,
+    noise: Array,
+    x: Float[Array, "n D"],
+    mask: Bool[Array, " n"],
+    jitter: float | Array = BASE_JITTER,
 ) -> Float[Array, "n n"]:
     """K + nugget·I among the observations; padded rows are rows of the identity."""
     K = jnp.where(mask[:, None] & mask[None, :], kernel.gram(x, x), 0.0)
-    return K + jnp.diag(jnp.where(mask, nugget(kernel, noise, x.shape[1]), 1.0))
+    return K + jnp.diag(jnp.where(mask, nugget(kernel, noise, x.shape[1], jitter), 1.0))
 
 
-def nugget(kernel: Kernel, noise: Array, dim: int) -> Array:
+def nugget(kernel: Kernel, noise: Array, dim: int, jitter: float | Array = BASE_JITTER) -> Array:
     """What is added to the diagonal of K: the noise, and a jitter too small to matter."""
-    return noise + BASE_JITTER * kernel.unit(dim)
+    return noise + jitter * kernel.unit(dim)
 
 
 @jit

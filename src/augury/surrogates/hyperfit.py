@@ -5,7 +5,7 @@ problem. Each logarithm has a normal prior:
 
     log lengthscale ~ N(√2 − 3 + ½ log P, 3)      P = number of parameters
     log variance    ~ N(0, 1)
-    log noise       ~ N(−8, 4)
+    log noise       ~ N(−8, 4), or N(−12, 16) where values may have none (`FAINT`)
     log linear      ~ N(−log P, 9),   log quadratic ~ N(−2 log P, 9),   where there is a trend
 
 The lengthscale's is the dimension-scaled prior of Hvarfner, Hellsten & Nardi (2024), "Vanilla Bayesian
@@ -22,7 +22,7 @@ from jaxtyping import Float, Int
 
 from augury._types import Array
 from augury.surrogates.kernels import Kernel, Stationary, Trended
-from augury.surrogates.likelihood import Likelihood
+from augury.surrogates.likelihood import BASE_JITTER, Likelihood
 from augury.surrogates.search import Search
 
 # Starts, in prior deviations from its mean: (lengthscales, variance), and the noise of the two kinds.
@@ -52,8 +52,19 @@ class Limits(NamedTuple):
     upper: Hyper
 
 
+class Noise(NamedTuple):
+    """What is expected of the noise variance, in standardized units."""
+
+    mean: float  # of its logarithm
+    deviation: float
+    smallest: float
+    jitter: float  # times the prior variance, added to it for the sake of the factorization
+
+
+USUAL, FAINT = Noise(-8.0, 2.0, 1e-6, BASE_JITTER), Noise(-12.0, 4.0, 1e-10, 1e-10)
+
 # of lengthscales, variance, noise and the two of a trend
-DEFAULT_LOWER = (np.log(5e-3), np.log(1e-3), np.log(1e-6), np.log(1e-8))
+DEFAULT_LOWER = (np.log(5e-3), np.log(1e-3), np.log(USUAL.smallest), np.log(1e-8))
 DEFAULT_UPPER = (np.log(1e3), np.log(1e3), np.log(1.0), np.log(1e3))
 
 
@@ -116,18 +127,20 @@ def mostly_trend(lengthscales: int) -> Float[np.ndarray, "1 p"]:
 class Density:
     """The posterior density of the hyper-parameters, at z = (θ − prior mean) / prior deviation."""
 
-    def __init__(self, likelihood: Likelihood, parameters: int, limits: Limits) -> None:
+    def __init__(
+        self, likelihood: Likelihood, parameters: int, limits: Limits, noise: Noise = USUAL
+    ) -> None:
         self.likelihood = likelihood
         self.evaluations = 0
         n, trend = likelihood.lengthscales, len(limits.lower.log_trend)
         self.mean = np.zeros(n + trend + 2)
         self.mean[:n] = np.sqrt(2.0) - 3.0 + 0.5 * np.log(parameters)
         self.mean[n:-2] = -np.log(parameters) * np.arange(1, trend + 1)
-        self.mean[-1] = -8.0
+        self.mean[-1] = noise.mean
         self.deviation = np.ones_like(self.mean)
         self.deviation[:n] = np.sqrt(3.0)
         self.deviation[n:-2] = 3.0
-        self.deviation[-1] = 2.0
+        self.deviation[-1] = noise.deviation
         self.lower, self.upper = (
             np.concatenate([at.log_lengthscale[:n], at.log_trend, [at.log_variance, at.log_noise]])
             for at in limits
@@ -164,6 +177,7 @@ def tune(
     groups: Int[np.ndarray, " D"],
     parameters: int,
     limits: Limits,
+    noise: Noise = USUAL,
 ) -> Tuned:
     """The hyper-parameters of largest posterior density for standardized `y`.
 
@@ -171,7 +185,8 @@ def tune(
     columns share one).
     """
     trend = len(limits.lower.log_trend)
-    density = Density(Likelihood(kind, x, y, groups, trend=trend > 0), parameters, limits)
+    likelihood = Likelihood(kind, x, y, groups, trend=trend > 0, jitter=noise.jitter)
+    density = Density(likelihood, parameters, limits, noise)
     n = density.likelihood.lengthscales
     z, loss, converged = np.clip(0.0, density.lower, density.upper), 0.0, True
     if len(x) > 0 and (density.lower < density.upper).any():  # else nothing to learn

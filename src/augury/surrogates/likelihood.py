@@ -35,10 +35,12 @@ class Likelihood:
         groups: Int[np.ndarray, " D"],
         *,
         trend: bool = False,
+        jitter: float = BASE_JITTER,
     ) -> None:
         n, dim = x.shape
+        self._jitter = jitter
         self.lengthscales = int(groups.max(initial=-1)) + 1
-        self._trends = _trends(x) if trend else []
+        self._trends = _trends(x, jitter) if trend else []
         self.kind, self.groups, self._x, self._y = kind, groups, np.ascontiguousarray(x.T), y
         self._slope, self._C = np.zeros((2, n, n))
         self._left, self._right = np.ones((2, dim + 2, n))
@@ -96,18 +98,18 @@ class Likelihood:
             s = np.abs(left[:, rows].T @ right[:, columns])
             value, self._slope[rows, columns] = self.kind.value_and_slope(s)
             np.multiply(value, variance, out=C[rows, columns])
-        C.ravel()[:: len(C) + 1] = variance + noise + BASE_JITTER * variance
+        C.ravel()[:: len(C) + 1] = variance + noise + self._jitter * variance
         for weight, G in zip(np.exp(theta[self.lengthscales : -2]), self._trends, strict=True):
             C += weight * G
         L, failed = lapack.dpotrf(C.T, lower=1, clean=1, overwrite_a=1)
         return None if failed or not np.isfinite(L[-1, -1]) else L
 
 
-def _trends(x: Float[np.ndarray, "n D"]) -> list[Float[np.ndarray, "n n"]]:
+def _trends(x: Float[np.ndarray, "n D"], jitter: float) -> list[Float[np.ndarray, "n n"]]:
     """The covariances of a linear and of a quadratic function, each with its part of the jitter."""
     z = 2.0 * x - 1.0
     G = z @ z.T
-    unit = BASE_JITTER * np.eye(len(x))
+    unit = jitter * np.eye(len(x))
     first, second = trend_units(x.shape[1])
     return [G + first * unit, G**2 + second * unit]
 

@@ -1,0 +1,80 @@
+"""Looking near the best point: a box around it that follows its successes, and the points it is about.
+
+A model of the whole space has one smoothness everywhere. Near an optimum functions are smoother than the
+whole is, or steeper, or nearly quadratic; a model of the points nearby knows that, and a search in a box
+around them is not tempted away by what is unknown elsewhere. The box is the trust region of
+derivative-free optimization: halved after some suggestions in it that did not improve on the best value,
+doubled after a few that did, and begun anew once it is too small to matter.
+
+References: Powell (2009), "The BOBYQA algorithm for bound constrained optimization without derivatives";
+Regis & Shoemaker (2013), "Combining radial basis function surrogates and dynamic coordinate search";
+Eriksson et al. (2019), "Scalable global optimization via local Bayesian optimization".
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from augury._checks import check_real
+from augury._errors import UnsupportedError
+
+SUCCESSES = 3  # in a row, after which the box is doubled
+FEWEST = 2  # failures in a row before it is halved, at least
+LARGEST_BOX = 0.8  # its width, as a fraction of each range
+HALVINGS = 9  # of the first width, after which the box begins anew
+MOST_POINTS = 256  # that a model of the box is made of
+
+
+@dataclass(frozen=True)
+class Locality:
+    """Every second suggestion of the model is looked for in a box around the best point.
+
+    The first is looked for everywhere, with a model of all observations; the second in the box, with a
+    model of the observations within twice its width (at least as many as a quadratic function has
+    coefficients, at most 256). Only continuous parameters are narrowed.
+
+    Args:
+        width: of the first box, as a fraction of each parameter's range.
+        patience: failures in a row, per column of the space, after which the box is halved.
+    """
+
+    width: float = 0.4
+    patience: float = 0.6
+
+    def __post_init__(self) -> None:
+        check_real("width", self.width)
+        check_real("patience", self.patience)
+        if not 0.0 < self.width <= LARGEST_BOX:
+            raise UnsupportedError(
+                f"width must be above 0 and at most {LARGEST_BOX}; got {self.width}. Use 0.4."
+            )
+        if not 0.0 < self.patience < math.inf:
+            raise UnsupportedError(f"patience must be positive and finite; got {self.patience}. Use 0.6.")
+
+    def box_width(self, outcomes: Iterable[bool], columns: int) -> float:
+        """The width after suggestions in the box that did or did not improve on the best value."""
+        width, successes, failures = self.width, 0, 0
+        patience = max(FEWEST, round(self.patience * columns))
+        for improved in outcomes:
+            successes, failures = (successes + 1, 0) if improved else (0, failures + 1)
+            if successes == SUCCESSES:
+                width, successes = min(2.0 * width, LARGEST_BOX), 0
+            elif failures == patience:
+                width, failures = width / 2.0, 0
+            if width < self.width / 2**HALVINGS:
+                width = self.width
+        return width
+
+
+def nearby(
+    x: Float[np.ndarray, "n D"], center: Float[np.ndarray, " D"], width: float
+) -> Int[np.ndarray, " m"]:
+    """The rows within twice the box, in their order; the nearest where these are too few or too many."""
+    dim = x.shape[1]
+    distance = np.abs(x - center).max(axis=1, initial=0.0)
+    wanted = max((dim + 1) * (dim + 2) // 2, int(np.sum(distance <= width)))
+    nearest = np.argsort(distance, kind="stable")[: min(wanted, MOST_POINTS)]
+    return np.sort(nearest)
