@@ -30,10 +30,18 @@ class Elected(NamedTuple):
 
 
 def defaults() -> tuple[GaussianProcess, ...]:
-    """Processes with and without a trend, of the values and of three transformations of them."""
+    """Processes with and without a trend, of the values and of four transformations of them.
+
+    Three without a trend stand a second time, with one lengthscale for all parameters: where these are
+    many and the data few, lengthscales of their own cannot be told apart.
+    """
     warps = (None, YeoJohnson(), Log(0.1), Log(0.01), Log(0.001))
     pairs = itertools.product(warps, (False, True))
-    return tuple(GaussianProcess(warp=w, trend=t, faint=True, points=POINTS) for w, t in pairs)
+    alike = (None, YeoJohnson(), Log(0.01))
+    return (
+        *(GaussianProcess(warp=w, trend=t, faint=True, points=POINTS) for w, t in pairs),
+        *(GaussianProcess(warp=w, ard=False, faint=True, points=POINTS) for w in alike),
+    )
 
 
 @dataclass(frozen=True)
@@ -74,7 +82,8 @@ class Election:
         model = self.elected(elected)
         fit = model.fit(data, key=key, tuned=elected.tuned)
         trend = "with" if model.trend else "without"
-        about = f"{model.kernel} {trend} a trend, of {model.warp or 'the values'}"
+        scales = "a lengthscale for each parameter" if model.ard else "one lengthscale"
+        about = f"{model.kernel} with {scales}, {trend} a trend, of {model.warp or 'the values'}"
         why = f"the most probable of {len(self.models)} processes"
         return replace(fit, info={**fit.info, "elected": f"{about}: {why}"})
 
