@@ -77,3 +77,23 @@ def test_models_are_checked():
         with pytest.raises(UnsupportedError, match="models must be Gaussian processes, at least one"):
             Election(models)
     assert "one per parameter; got 2" in Election((GaussianProcess(lengthscale=(1.0, 2.0)),)).fits(3)
+
+
+def test_many_data_elect_by_some_of_them_and_the_elected_learns_from_more():
+    rng = np.random.default_rng(0)
+    x = rng.random((400, 3))
+    y = -((x - 0.4) ** 2).sum(1) + 1e-3 * rng.standard_normal(400)
+    data, models = Data.of(x, y), (GaussianProcess(points=150), GaussianProcess(trend=True, points=150))
+    election = Election(models)
+    elected = election.tune(data, key=KEY)
+    assert elected.number == 1
+    alone = models[1].tune(data, key=KEY)
+    np.testing.assert_array_equal(elected.tuned.hyper.log_trend, alone.hyper.log_trend)
+    assert election.fit(data, key=KEY, tuned=elected).posterior.mask.sum() == 150
+
+
+def test_the_default_says_what_was_elected_and_of_how_many():
+    x, y = quadratic(20)
+    fitted = Election().fit(Data.of(x, y), key=KEY)
+    assert fitted.info["elected"].endswith("of 13 processes")
+    assert "with a trend" in fitted.info["elected"]

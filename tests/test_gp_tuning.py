@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.optimize
 
-from augury._errors import DataError
+from augury._errors import DataError, UnsupportedError
 from augury.core.data import Data
 from augury.surrogates import GaussianProcess, Status
 from augury.surrogates.gp import subset
@@ -229,3 +229,41 @@ def test_fifty_dimensions():
     mean, var = fitted.posterior.predict(rng.random((4, 50)))
     assert np.isfinite(mean).all()
     assert (var > 0).all()
+
+
+def test_values_without_noise_are_believed_where_that_is_wanted():
+    x, _ = observations(40)
+    y = np.sin(3.0 * x[:, 0]) + x[:, 1] ** 2  # smooth, and exact
+    usual, faint = (fit(GaussianProcess(faint=faint), x, y) for faint in (False, True))
+    least, less = 1e-6 * y.var(), 1e-10 * y.var()
+    assert usual.info["noise"] >= 0.99 * least
+    assert 0.99 * less <= faint.info["noise"] < 0.5 * least
+    new = np.random.default_rng(5).random((200, x.shape[1]))
+    truth = np.sin(3.0 * new[:, 0]) + new[:, 1] ** 2
+    errors = [np.sqrt(np.mean((f.posterior.mean(new) - truth) ** 2)) for f in (usual, faint)]
+    assert errors[1] < errors[0]
+    variance = faint.info["variance"]
+    assert faint.info["jitter"] == pytest.approx(1e-10 * variance, rel=1e-3)
+    with pytest.raises(UnsupportedError, match="faint"):
+        GaussianProcess(faint="yes")
+
+
+def test_noise_is_found_also_where_little_is_expected():
+    x, _ = observations(60)
+    y = np.sin(3.0 * x[:, 0]) + 0.2 * np.random.default_rng(1).standard_normal(60)
+    found = fit(GaussianProcess(faint=True), x, y).info["noise"]
+    assert 0.5 * 0.04 < found < 2.0 * 0.04
+
+
+def test_a_posterior_may_be_made_of_some_of_the_observations():
+    x, y = observations(60)
+    model = GaussianProcess(points=24)
+    fitted = fit(model, x, y)
+    assert fitted.posterior.mask.sum() == 24
+    rows = fitted.posterior.x[:24]
+    best = x[np.argsort(-y)[:12]]
+    assert {tuple(row) for row in best} <= {tuple(row) for row in rows}
+    assert len({tuple(row) for row in rows}) == 24
+    assert fit(GaussianProcess(points=60), x, y).posterior.mask.sum() == 60
+    with pytest.raises(UnsupportedError, match="points must be a whole number"):
+        GaussianProcess(points=0)
