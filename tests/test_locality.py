@@ -1,5 +1,6 @@
 """Every second suggestion near the best point."""
 
+import jax
 import numpy as np
 import pytest
 
@@ -84,6 +85,19 @@ def test_four_points_together_are_four_points_one_by_one():
     assert [t.params for t in batch] == [alone.ask().params for _ in range(5)]
     assert ["local" in t.info for t in batch] == [True, False, True, False, True]
     assert len({tuple(t.params.values()) for t in batch}) == 5
+
+
+def test_more_observations_compile_nothing_while_they_fit_the_buffers(caplog):
+    opt = study(evaluations=12)
+    opt.recommend()
+    caplog.clear()
+    with jax.log_compiles():
+        for _ in range(8):
+            trial = opt.ask()
+            opt.tell(trial, loss(trial.params))
+            opt.recommend()
+    assert any("local" in trial.info for trial in opt.trials[12:])
+    assert [record.message for record in caplog.records if record.message.startswith("Compiling")] == []
 
 
 def test_a_study_goes_on_exactly():

@@ -275,7 +275,8 @@ class Model:
         assert locality is not None
         data = self._history.data()
         x, n = data.x[: data.n], data.n
-        center = x[int(np.argmax(fit.posterior.mean(x)))]
+        means = fit.posterior.mean(data.x)[:n]  # of the padded rows, whose number seldom changes
+        center = x[int(np.argmax(means))]
         width = locality.box_width(self._history.improvements(), self.space.dim)
         assert isinstance(self.space, Space)
         low = np.where(self.space.continuous, np.maximum(center - 0.5 * width, 0.0), 0.0)

@@ -14,6 +14,7 @@ from augury import state
 from augury._checks import check_count, check_seed, check_value, one_of
 from augury._errors import AuguryError, DataError, SpaceExhausted
 from augury.algorithm import Algorithm, default_maximizer, resolve
+from augury.core.data import bucket, pad
 from augury.core.keys import KeyArray, Purpose, fold, root_key
 from augury.core.precision import Device, computing
 from augury.design import (
@@ -377,7 +378,8 @@ class Optimizer:
             if fit.status is Status.FAILED or believer is None:
                 return best
             complete = self._history.complete
-            means = believer.mean(self._history.rows(complete))
+            rows = self._history.rows(complete)
+            means = believer.mean(pad(rows, bucket(len(rows))))[: len(rows)]
         finite = np.isfinite(means)
         return complete[int(np.argmax(np.where(finite, means, -np.inf)))] if finite.any() else best
 
