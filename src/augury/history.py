@@ -1,8 +1,7 @@
 """What is known so far: trials in the order they were told, and the data that models are fitted to."""
 
-import itertools
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -116,17 +115,18 @@ class History:
         ranked = sorted(self.complete, key=lambda t: -self._signed(t.number))
         return self.rows(ranked[:count])
 
-    def improvements(self) -> list[bool]:
-        """Of every second suggestion of the model, in the order they finished: was it the best so far?
+    def improvements(self, meant: Callable[[int], bool]) -> list[bool]:
+        """Of some suggestions of the model, in the order they finished: was it the best so far?
 
-        The first of them is number 0; those meant have odd numbers.
+        Args:
+            meant: whether one counts, by its number among them, from 0.
         """
         modelled = (n for n, trial in self.trials.items() if trial.origin is Origin.MODEL)
-        second = set(itertools.islice(modelled, 1, None, 2))
+        some = {n for i, n in enumerate(modelled) if meant(i)}
         improved, best = [], -math.inf
         for number in self.order:
             value = self._signed(number) if self._is_complete(number) else -math.inf
-            if number in second:
+            if number in some:
                 improved.append(value > best)
             best = max(best, value)
         return improved

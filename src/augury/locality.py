@@ -54,6 +54,10 @@ class Locality:
         if not 0.0 < self.patience < math.inf:
             raise UnsupportedError(f"patience must be positive and finite; got {self.patience}. Use 0.6.")
 
+    def is_local(self, number: int, columns: int) -> bool:
+        """Whether the suggestion of that number, from 0, is looked for in the box."""
+        return number % 2 == 1
+
     def box_width(self, outcomes: Iterable[bool], columns: int) -> float:
         """The width after suggestions in the box that did or did not improve on the best value."""
         width, successes, failures = self.width, 0, 0

@@ -169,7 +169,7 @@ class Model:
         earlier = np.empty((0, self.space.dim))
         places: dict[bool, tuple[Place, Given]] = {}
         while len(chosen) < wanted:
-            boxed = self.algorithm.locality is not None and (modelled + len(chosen)) % 2 == 1
+            boxed = self._is_local(modelled + len(chosen))
             if boxed not in places:
                 place = self._near(fit) if boxed else self._everywhere(fit)
                 places[boxed] = place, Given(place.fit.posterior, place.inside(self._history.pending))
@@ -257,6 +257,11 @@ class Model:
             keys=[fold(self._root, number, Purpose.POLICY) for number in numbers],
         )
 
+    def _is_local(self, number: int) -> bool:
+        """Whether the suggestion of that number among the model's is looked for in a box."""
+        locality = self.algorithm.locality
+        return locality is not None and locality.is_local(number, self.space.dim)
+
     def _everywhere(self, fit: Fit) -> Place:
         return Place(fit, np.zeros(self.space.dim), np.ones(self.space.dim))
 
@@ -277,7 +282,7 @@ class Model:
         x, n = data.x[: data.n], data.n
         means = fit.posterior.mean(data.x)[:n]  # of the padded rows, whose number seldom changes
         center = x[int(np.argmax(means))]
-        width = locality.box_width(self._history.improvements(), self.space.dim)
+        width = locality.box_width(self._history.improvements(self._is_local), self.space.dim)
         assert isinstance(self.space, Space)
         low = np.where(self.space.continuous, np.maximum(center - 0.5 * width, 0.0), 0.0)
         high = np.where(self.space.continuous, np.minimum(center + 0.5 * width, 1.0), 1.0)
