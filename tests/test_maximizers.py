@@ -86,7 +86,6 @@ def maximize(maximizer, score, space, key=KEY, t=1, **settings):
 CONTRACT = {
     "random-grid": (RandomGrid(size=3000), BOX, 1e-2),
     "sobol-grid": (RandomGrid(size=1024, points="sobol"), BOX, 1e-2),
-    "grid-also-near": (RandomGrid(size=3000, near=0.5), BOX, 1e-2),
     "grid-of-a-lattice": (RandomGrid(size=2000), LATTICE, 1e-12),
     "grid-of-a-pool": (RandomGrid(size=60), POOL, 1e-12),
     "grid-of-a-mixed-space": (RandomGrid(size=3000), MIXED, 5e-2),
@@ -168,27 +167,6 @@ def test_grids_have_c_t_to_the_a_points():
     assert RandomGrid(c=0.1).count(1) == 1
     assert RandomGrid(size=7).count(1000) == 7
     assert maximize(RandomGrid(c=3), hills(BOX), BOX, t=5).info["evaluations"] == 15
-
-
-def test_a_share_of_a_grid_is_around_the_best_points():
-    """Points around the best one so far meet a peak beside it that uniform ones miss."""
-    peak = np.array([0.3, 0.7])
-    score = hills(BOX, scale=1e3, centre=peak)
-
-    def misses(maximizer):
-        near = peak[None] + 2e-3
-        found = [maximizer(score, BOX, t=1, key=root_key(seed), near=near) for seed in range(10)]
-        assert {best.info["evaluations"] for best in found} == {400}
-        return np.median([np.abs(best.x - peak).max() for best in found])
-
-    for points in ("uniform", "sobol"):
-        anywhere, also_near = (misses(RandomGrid(size=400, points=points, near=s)) for s in (0.0, 0.5))
-        assert also_near < 2e-3 < 4e-3 < anywhere
-    lattice = maximize(RandomGrid(size=100, near=0.5), hills(LATTICE), LATTICE)
-    assert lattice.index == LATTICE.index_of(lattice.x[None])[0]
-    for share in (-0.1, 1.0, np.nan):
-        with pytest.raises(UnsupportedError, match="near must be at least 0 and below 1"):
-            RandomGrid(near=share)
 
 
 def test_a_sobol_grid_has_a_point_in_every_interval():

@@ -5,8 +5,6 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-
 from augury._checks import check_real, one_of
 from augury._errors import UnsupportedError
 from augury.core.keys import KeyArray, generator
@@ -14,8 +12,7 @@ from augury.maximizers.base import Domain, Found, Maximizer, Rows, Score
 from augury.maximizers.multistart import check_counts
 from augury.maximizers.scoring import best_of, values
 from augury.maximizers.sets import any_allowed
-from augury.maximizers.starts import around
-from augury.space import Pool, Space
+from augury.space import Pool
 
 
 @dataclass(frozen=True)
@@ -26,8 +23,6 @@ class RandomGrid(Maximizer):
         c: points per step.
         a: the power of t; 1 is enough for sublinear regret (Theorems 7 and 8).
         size: a fixed number of points instead.
-        near: the share of them that is around the best points so far, at all distances, instead of
-            anywhere: late in a run uniform points are too coarse to improve on these. None in a pool.
         points: "uniform", or "sobol" for a scrambled Sobol sequence, scrambled anew each step.
 
     Reference: Kim, Liu & Chen (2025), "Bayesian optimization with inexact acquisition: is random grid
@@ -37,17 +32,11 @@ class RandomGrid(Maximizer):
     c: float = 100.0
     a: float = 1.0
     size: int | None = None
-    near: float = 0.0
     points: Literal["uniform", "sobol"] = "uniform"
 
     def __post_init__(self) -> None:
         check_real("c", self.c)
         check_real("a", self.a)
-        check_real("near", self.near)
-        if not 0.0 <= self.near < 1.0:
-            raise UnsupportedError(
-                f"near must be at least 0 and below 1; got {self.near}. Use 0.5 for half of the points."
-            )
         if not (0 < self.c < math.inf and 0 <= self.a <= 10):
             raise UnsupportedError(
                 f"a random grid must have finite c > 0 and 0 <= a <= 10; got c={self.c}, a={self.a}. "
@@ -69,15 +58,11 @@ class RandomGrid(Maximizer):
         self, score: Score, space: Domain, *, t: int, key: KeyArray, near: Rows, exclude: Collection[int]
     ) -> Found:
         """The best of the grid; any other point where the whole grid is excluded."""
-        rng, count = generator(key), self.count(t)
-        close = 0 if isinstance(space, Pool) or len(near) == 0 else int(self.near * count)
+        rng = generator(key)
         if self.points == "sobol" and not isinstance(space, Pool):
-            rows = space.sobol(count - close, seed=int(rng.integers(2**31)))
+            rows = space.sobol(self.count(t), seed=int(rng.integers(2**31)))
             indices = space.index_of(rows)
         else:
-            rows, indices = space.draw(count - close, rng)
-        if close and isinstance(space, Space):
-            rows = np.concatenate([rows, around(space, near, close, rng)])
-            indices = space.index_of(rows)
+            rows, indices = space.draw(self.count(t), rng)
         found = best_of(rows, values(score, rows), indices, exclude)
         return any_allowed(score, space, rng, exclude) if found is None else found
