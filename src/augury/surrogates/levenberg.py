@@ -57,7 +57,7 @@ LARGEST_DAMPING = 1e10  # in units of the mean of K's diagonal
 FIRST_DAMPING = 1e-4  # the least after a refused step, in the same units; λ may be nothing
 LARGEST_GROWTH = 100.0  # of the damping at a refused step, also where the loss was no number
 STEEP = 500.0  # the same where steps lower the loss by little, if the network is known to have kinks,
-STEEPEST, FLAT = 0.5, 1e-4  # but at most and, for any network, at least this
+STEEPEST, FLAT = 0.03, 1e-4  # but at most and, for any network, at least this
 
 
 class Outcome(enum.IntEnum):
