@@ -127,6 +127,27 @@ def test_the_table_of_algorithms_has_the_seconds_that_were_measured_last():
     assert f"`sto-bnts` takes {of['sto-bnts', 2000, 4]:.0f} s for a batch of 4" in page
 
 
+def test_what_is_said_of_thousands_of_evaluations_was_measured_last():
+    results = ROOT / "benchmarks/results/neural_growth.json"
+    rows = json.loads(results.read_text(encoding="utf-8"))["rows"]
+    of = {(row["algorithm"], row["observations"]): row for row in rows}
+    page, paper = (
+        (DOCS / name).read_text(encoding="utf-8").replace("\N{NO-BREAK SPACE}", " ")
+        for name in ("algorithms.md", "papers/neural-bo.md")
+    )
+    for name in ("neural-bo", "gp-ts"):
+        few, many = (of[name, n]["seconds"] for n in (2000, 6000))
+        row = re.search(rf"^\| `{name}` .*$", page, re.MULTILINE)
+        assert f"| {few:.1f} s at 2000, {many:.1f} s at 6000 ᵈ |" in row[0]
+    ahead = [
+        n for name, n in of if name == "gp-ts" and of["neural-bo", n]["seconds"] < of[name, n]["seconds"]
+    ]
+    assert f"`neural-bo` needs less time from {min(ahead)} on" in page
+    neural, process = of["neural-bo", 6000], of["gp-ts", 6000]
+    assert f"takes {neural['seconds']:.1f} s, of `gp-ts` {process['seconds']:.1f} s" in paper
+    assert f"learns the settings anew, {neural['learning']:.1f} s" in paper
+
+
 def test_the_reference_has_every_public_name():
     text = (DOCS / "api.md").read_text(encoding="utf-8")
     listed = set(re.findall(r"^::: augury[\w.]*\.(\w+)$", text, re.MULTILINE))
