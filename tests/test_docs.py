@@ -7,10 +7,12 @@ import subprocess
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 
 import augury
 from augury import executors, maximizers, plots, policies, surrogates
+from augury.algorithm import resolve
 from augury.cli import parser
 from augury.cli.spec import read_spec
 
@@ -115,6 +117,15 @@ def test_the_table_of_algorithms_has_every_algorithm_once():
     text = (DOCS / "algorithms.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `([\w-]+)` \|", text.partition("## All of them")[2], re.MULTILINE)
     assert rows == list(augury.algorithms())
+
+
+def test_the_table_of_algorithms_says_which_take_a_cnn_on_images():
+    text = (DOCS / "algorithms.md").read_text(encoding="utf-8").partition("## All of them")[2]
+    images = augury.Pool(np.random.default_rng(0).random((4, 6, 6)))
+    for name in augury.algorithms():
+        process = getattr(resolve(name).on(images).surrogate, "process", None)
+        said = re.search(rf"^\| `{name}` \|(?:[^|]*\|){{3}} ([^|]*) \|", text, re.MULTILINE)
+        assert (said[1] == "CNN, MLP") == isinstance(getattr(process, "network", None), surrogates.CNN)
 
 
 def test_the_table_of_algorithms_has_the_seconds_that_were_measured_last():
