@@ -1,8 +1,9 @@
 """A batch of 256 networks on a GPU and on the CPU of the same machine: one ask of sto-bnts.
 
 The study has 1000 observations of Ackley's function in 12 dimensions; each of the 256 draws trains a
-ReLU network with two hidden layers of 256 units to convergence. Every device is asked twice, for the same
-batch by two optimizers that know the same: the difference is compilation, of which the second has none.
+ReLU network with two hidden layers of 256 units to convergence, and its maximum is searched with the
+random-grid maximizer. Every device is asked twice, for the same batch by two optimizers that know the
+same: the difference is compilation, of which the second has none.
 
     python benchmarks/gpu.py [--networks 256] [--observations 1000] [--devices gpu cpu]
 """

@@ -11,8 +11,35 @@ import augury
 from augury import Algorithm, Choice, Float, Int, Optimizer, Pool, Space, UnsupportedError
 from augury.algorithm import MAXIMIZERS, POLICIES, SURROGATES, default_maximizer, resolve
 from augury.maximizers import Exhaustive, Mixed, MultiStart, RandomGrid
-from augury.policies import UCB
-from augury.surrogates import Capability, Fit, GaussianProcess, Path, Posterior, Status
+from augury.policies import (
+    EI,
+    QEI,
+    TSRSR,
+    UCB,
+    UCBPE,
+    Desautels,
+    DPPThompson,
+    SqrtLog,
+    StochasticPolicy,
+    Thompson,
+)
+from augury.surrogates import (
+    Capability,
+    Election,
+    Ensemble,
+    Fit,
+    FourierProcess,
+    GaussianProcess,
+    NeuralLinear,
+    NeuralTangent,
+    NTKProcess,
+    Path,
+    Posterior,
+    RandomForest,
+    SampleThenOptimize,
+    Status,
+    TangentProcess,
+)
 from augury.trial import Origin
 
 MIXED = Space(
@@ -96,6 +123,76 @@ def test_the_table_names_parts_that_exist():
         assert resolve(name).name == name
     with pytest.raises(TypeError):
         augury.algorithms()["mine"] = None
+
+
+# what makes a row the algorithm that its paper describes: fields of its surrogate, and its policy
+LEARNT = {"lengthscale": None, "variance": None, "noise": None, "ard": True, "points": None}
+DRAWN = {"process": None, "perturb_targets": True, "penalty": True}
+MEMBERS = {"process": None, "members": 10, "penalty": True, "warm_start": False}
+EXACT = {"process": None, "covariance": "exact", "draw": "function"}
+HEAD = {"prior_variance": None, "noise": None}
+NTK = {"depth": None, "weight_std": None, "bias_std": None, "noise": None, "bias": True}
+PARTS = {
+    "auto": (Election, {}, EI()),
+    "gp-ei": (GaussianProcess, LEARNT, EI()),
+    "gp-ucb": (GaussianProcess, LEARNT, UCB(SqrtLog())),
+    "gp-ts": (GaussianProcess, LEARNT, Thompson(1.0)),
+    "ts-rsr": (GaussianProcess, LEARNT, TSRSR()),
+    "bucb": (GaussianProcess, LEARNT, UCB(Desautels())),
+    "ucb-pe": (GaussianProcess, LEARNT, UCBPE(Desautels(), region=True)),
+    "qei": (GaussianProcess, LEARNT, QEI()),
+    "sp": (GaussianProcess, LEARNT, StochasticPolicy()),
+    "dpp-ts": (GaussianProcess, LEARNT, DPPThompson()),
+    "gp-ucb-rff": (FourierProcess, {"features": 1000}, UCB(SqrtLog())),
+    "gp-ts-rff": (FourierProcess, {"features": 1000}, Thompson(1.0)),
+    "sto-bnts": (
+        SampleThenOptimize,
+        {**DRAWN, "correction": True, "zero_output_bias": False},
+        Thompson(1.0),
+    ),
+    "sto-bnts-linear": (TangentProcess, {"process": None, "redraw": True}, Thompson(1.0)),
+    "neural-greedy": (
+        SampleThenOptimize,
+        {**DRAWN, "correction": False, "zero_output_bias": True},
+        Thompson(1.0),
+    ),
+    "neural-greedy-posterior": (
+        SampleThenOptimize,
+        {**DRAWN, "correction": True, "zero_output_bias": True},
+        Thompson(1.0),
+    ),
+    "neural-bo": (NeuralTangent, {**EXACT, "features": "initial"}, Thompson(1.0)),
+    "neural-ucb": (NeuralTangent, {**EXACT, "features": "current"}, UCB(SqrtLog())),
+    "neural-ts": (NeuralTangent, {**EXACT, "features": "current"}, Thompson(1.0)),
+    "neural-linear-ts": (NeuralLinear, {**HEAD, "process": None, "width": 256}, Thompson(1.0)),
+    "dngo": (
+        NeuralLinear,
+        {**HEAD, "process": NTKProcess(depth=3, activation="tanh"), "width": 50},
+        EI(),
+    ),
+    "deep-ensemble": (Ensemble, MEMBERS, Thompson(1.0)),
+    "ensemble-ei": (Ensemble, MEMBERS, EI()),
+    "ntk-ei": (NTKProcess, NTK, EI()),
+    "ntk-ucb": (NTKProcess, NTK, UCB(SqrtLog())),
+    "ntk-ts": (NTKProcess, NTK, Thompson(1.0)),
+    "ntk-ts-rsr": (NTKProcess, NTK, TSRSR()),
+    "rf-ei": (RandomForest, {}, EI()),
+    "random": (type(None), {}, None),
+    "sobol": (type(None), {}, None),
+}
+
+
+@pytest.mark.parametrize("name", augury.algorithms())
+def test_every_row_is_the_algorithm_of_its_paper(name):
+    made = resolve(name)
+    surrogate, settings, policy = PARTS[name]
+    assert type(made.surrogate) is surrogate
+    assert {field: getattr(made.surrogate, field) for field in settings} == settings
+    assert made.policy == policy
+    assert made.exploration == (5 if name.startswith("neural-greedy") else None)
+    assert (made.locality is not None) == (name == "auto")
+    assert made.design == ("random" if name == "random" else "sobol")
+    assert made.maximizer is None  # the space decides
 
 
 def test_the_default_maximizer_fits_the_space():

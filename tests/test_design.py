@@ -37,6 +37,15 @@ def test_greedy_networks_explore_five_points_per_parameter():
         Algorithm("gp", "ei", exploration=0)
 
 
+@pytest.mark.parametrize("algorithm", ["random", "sobol"])
+def test_uncertainty_sampling_needs_a_model(algorithm):
+    with pytest.raises(UnsupportedError, match=rf"must have a model; got {algorithm}, which has none\."):
+        Optimizer(BOX, algorithm, initial=("uncertainty", 4))
+    for initial in (4, ("sobol", 4), ("random", 4)):  # what all methods of a comparison may be given
+        opt = Optimizer(BOX, algorithm, seed=0, initial=initial)
+        assert opt.ask().info["chosen"] == f"{algorithm} design"
+
+
 def test_uncertainty_sampling_is_greedy_in_the_surrogates_prior():
     surrogate = SampleThenOptimize(NTK, width=16)
     opt = Optimizer(BOX, Algorithm(surrogate, "thompson"), seed=0, initial=("uncertainty", 4))

@@ -7,10 +7,12 @@ import subprocess
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 
 import augury
 from augury import executors, maximizers, plots, policies, surrogates
+from augury.algorithm import resolve
 from augury.cli import parser
 from augury.cli.spec import read_spec
 
@@ -117,6 +119,15 @@ def test_the_table_of_algorithms_has_every_algorithm_once():
     assert rows == list(augury.algorithms())
 
 
+def test_the_table_of_algorithms_says_which_take_a_cnn_on_images():
+    text = (DOCS / "algorithms.md").read_text(encoding="utf-8").partition("## All of them")[2]
+    images = augury.Pool(np.random.default_rng(0).random((4, 6, 6)))
+    for name in augury.algorithms():
+        process = getattr(resolve(name).on(images).surrogate, "process", None)
+        said = re.search(rf"^\| `{name}` \|(?:[^|]*\|){{3}} ([^|]*) \|", text, re.MULTILINE)
+        assert (said[1] == "CNN, MLP") == isinstance(getattr(process, "network", None), surrogates.CNN)
+
+
 def test_the_table_of_algorithms_has_the_seconds_that_were_measured_last():
     rows = json.loads((ROOT / "benchmarks/results/neural.json").read_text(encoding="utf-8"))["rows"]
     of = {(row["algorithm"], row["observations"], row["batch"]): row["seconds"] for row in rows}
@@ -125,6 +136,27 @@ def test_the_table_of_algorithms_has_the_seconds_that_were_measured_last():
     assert f"| {one:.1f} s at 500 ᶜ; images: {image:.0f} s at 100 ᶜ |" in page
     assert f"| {of['sto-bnts-linear', 2000, 1]:.1f} s at 2000 ᶜ |" in page
     assert f"`sto-bnts` takes {of['sto-bnts', 2000, 4]:.0f} s for a batch of 4" in page
+
+
+def test_what_is_said_of_thousands_of_evaluations_was_measured_last():
+    results = ROOT / "benchmarks/results/neural_growth.json"
+    rows = json.loads(results.read_text(encoding="utf-8"))["rows"]
+    of = {(row["algorithm"], row["observations"]): row for row in rows}
+    page, paper = (
+        (DOCS / name).read_text(encoding="utf-8").replace("\N{NO-BREAK SPACE}", " ")
+        for name in ("algorithms.md", "papers/neural-bo.md")
+    )
+    for name in ("neural-bo", "gp-ts"):
+        few, many = (of[name, n]["seconds"] for n in (2000, 6000))
+        row = re.search(rf"^\| `{name}` .*$", page, re.MULTILINE)
+        assert f"| {few:.1f} s at 2000, {many:.1f} s at 6000 ᵈ |" in row[0]
+    ahead = [
+        n for name, n in of if name == "gp-ts" and of["neural-bo", n]["seconds"] < of[name, n]["seconds"]
+    ]
+    assert f"`neural-bo` needs less time from {min(ahead)} on" in page
+    neural, process = of["neural-bo", 6000], of["gp-ts", 6000]
+    assert f"takes {neural['seconds']:.1f} s, of `gp-ts` {process['seconds']:.1f} s" in paper
+    assert f"learns the settings anew, {neural['learning']:.1f} s" in paper
 
 
 def test_the_reference_has_every_public_name():

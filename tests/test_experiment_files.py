@@ -44,3 +44,12 @@ def test_what_a_paper_says_of_a_figure_can_be_judged_by_quick_runs(name):
         assert shifted == {claim.carried_over == "shifted functions"}
     moved = [task for task in experiment.tasks if "+shifted" in task.label]
     assert not moved or any(claim.carried_over for claim in experiment.claims)
+
+
+@pytest.mark.parametrize("name", CLAIMING)
+def test_functions_with_their_optimum_at_the_centre_run_as_printed_and_shifted(name):
+    tasks = read_experiment(FILES[name], quick=True).tasks
+    centred = {task.problem for task in tasks if task.problem.startswith(("ackley", "levy", "rastrigin"))}
+    for problem in centred:
+        kinds = {"+shifted" in task.label for task in tasks if task.problem == problem}
+        assert kinds == {False, True}, f"{problem} must run as printed and shifted"

@@ -12,7 +12,7 @@ import numpy as np
 
 from augury import state
 from augury._checks import check_count, check_seed, check_value, one_of
-from augury._errors import AuguryError, DataError, SpaceExhausted
+from augury._errors import AuguryError, DataError, SpaceExhausted, UnsupportedError
 from augury.algorithm import Algorithm, default_maximizer, resolve
 from augury.core.data import bucket, pad
 from augury.core.keys import KeyArray, Purpose, fold, root_key
@@ -49,7 +49,8 @@ class Optimizer:
         direction: "minimize" or "maximize".
         seed: decides all randomness; None draws one and keeps it as `seed`.
         initial: how many points come before the model's, or ("sobol" | "random" | "uncertainty", n).
-            Every observation told counts; None chooses by the number of parameters.
+            Every observation told counts; None chooses by the number of parameters. Without a model
+            all points are of the algorithm's own design, and "uncertainty" is refused.
         budget: the total number of evaluations, if known.
         duplicates: "avoid" never asks for a point twice: where the score is largest at one that was
             asked before, the most uncertain point takes its place. "allow" may, for noisy functions.
@@ -84,6 +85,11 @@ class Optimizer:
         self.initial: InitialDesign = parse_initial(
             initial, space, self.budget, self.algorithm.exploration
         )
+        if self.initial.kind == "uncertainty" and self.algorithm.surrogate is None:
+            raise UnsupportedError(
+                'an algorithm with initial=("uncertainty", n) must have a model; got '
+                f"{self.algorithm.name}, which has none. Use another algorithm, or leave initial out."
+            )
         self.duplicates: Duplicates = duplicates
         self.device: Device = device
         self._lock = threading.RLock()  # threads may share an optimizer
