@@ -1,4 +1,4 @@
-"""Every second suggestion near the best point."""
+"""Suggestions near the best point."""
 
 import jax
 import numpy as np
@@ -52,6 +52,19 @@ def test_the_model_of_the_box_is_made_of_what_is_nearby():
     assert np.abs(x[few] - center).max() <= np.sort(np.abs(x - center).max(axis=1))[5]
     assert len(nearby(x, center, 2.0)) == MOST_POINTS
     assert len(nearby(x[:3], center, 0.1)) == 3
+
+
+def test_of_many_dimensions_fewer_suggestions_are_global():
+    """One of two up to 14 columns, then one of three, …"""
+    rounds = {dim: [not Locality().is_local(i, dim) for i in range(40)] for dim in (1, 5, 14, 15, 50)}
+    for dim, every in ((1, 2), (5, 2), (14, 2), (15, 3), (50, 10)):
+        assert np.array_equal(np.flatnonzero(rounds[dim]), np.arange(0, 40, every))
+
+
+def test_only_continuous_columns_count_as_dimensions():
+    choices = {f"c{i}": Choice(["a", "b", "c"]) for i in range(6)}
+    opt = study(Space(**{"x": Float(0.0, 1.0), **choices}), value=lambda p: p["x"], evaluations=12)
+    assert ["local" in trial.info for trial in opt.trials[6:]] == [False, True] * 3
 
 
 def test_every_second_suggestion_is_in_the_box():

@@ -107,9 +107,9 @@ class Algorithm:
     Without surrogate and policy, every point comes from the `design`. Without a maximizer, the one
     that fits the space is used (:func:`default_maximizer`). With `exploration`, so many random points
     per parameter come first, within 2.5 % and 7.5 % of the budget if that is known (be-greedy,
-    appendix F), unless the user says otherwise. With a `locality`, every second point is looked for near
-    the best one, where parameters are continuous (:class:`Locality`). Parts that do not fit together are
-    refused here, with a sentence.
+    appendix F), unless the user says otherwise. With a `locality`, at least every second point is looked
+    for near the best one, where parameters are continuous (:class:`Locality`). Parts that do not fit
+    together are refused here, with a sentence.
 
     Example: ``Algorithm(surrogate="gp", policy=UCB(beta=2.0), maximizer="random-grid")``
     """
@@ -240,7 +240,7 @@ class Row:
     reference: str
     design: Design = "sobol"
     exploration: int | None = None
-    local: bool = False  # whether every second point is looked for near the best one
+    local: bool = False  # whether most points are looked for near the best one
 
     def build(self) -> Algorithm:
         """The algorithm itself."""

@@ -21,6 +21,7 @@ from jaxtyping import Float, Int
 from augury._checks import check_real
 from augury._errors import UnsupportedError
 
+SEARCHED = 5  # columns for each suggestion of a round of them, one of which is looked for everywhere
 SUCCESSES = 3  # in a row, after which the box is doubled
 FEWEST = 2  # failures in a row before it is halved, at least
 LARGEST_BOX = 0.8  # its width, as a fraction of each range
@@ -30,11 +31,13 @@ MOST_POINTS = 256  # that a model of the box is made of
 
 @dataclass(frozen=True)
 class Locality:
-    """Every second suggestion of the model is looked for in a box around the best point.
+    """Of every two suggestions of the model, or more, all but one are near the best point.
 
-    The first is looked for everywhere, with a model of all observations; the second in the box, with a
-    model of the observations within twice its width (at least as many as a quadratic function has
-    coefficients, at most 256). Only continuous parameters are narrowed.
+    One is looked for everywhere, with a model of all observations: every second one, or one of D/5 where
+    more than ten columns D are narrowed, since of a space of many dimensions a model knows nothing far
+    from the observations. The others are looked for in a box around the best point, with a model of the
+    observations within twice its width (at least as many as a quadratic function has coefficients, at
+    most 256). Only continuous parameters are narrowed.
 
     Args:
         width: of the first box, as a fraction of each parameter's range.
@@ -54,9 +57,9 @@ class Locality:
         if not 0.0 < self.patience < math.inf:
             raise UnsupportedError(f"patience must be positive and finite; got {self.patience}. Use 0.6.")
 
-    def is_local(self, number: int, columns: int) -> bool:
-        """Whether the suggestion of that number, from 0, is looked for in the box."""
-        return number % 2 == 1
+    def is_local(self, number: int, narrowed: int) -> bool:
+        """Whether the suggestion of that number, from 0, is looked for in a box of so many columns."""
+        return number % max(2, narrowed // SEARCHED) != 0
 
     def box_width(self, outcomes: Iterable[bool], columns: int) -> float:
         """The width after suggestions in the box that did or did not improve on the best value."""

@@ -109,6 +109,7 @@ class Model:
     ) -> None:
         self.space, self.algorithm, self.duplicates = space, algorithm, duplicates
         self._root, self._history = root, history
+        self._narrowed = int(space.continuous.sum()) if isinstance(space, Space) else 0
         self._tuned: tuple[int, Any] | None = None  # (number of observations, hyper-parameters)
         self._fit: tuple[int, Fit] | None = None
         self._box: tuple[int, Place] | None = None  # with the number of observations
@@ -260,7 +261,7 @@ class Model:
     def _is_local(self, number: int) -> bool:
         """Whether the suggestion of that number among the model's is looked for in a box."""
         locality = self.algorithm.locality
-        return locality is not None and locality.is_local(number, self.space.dim)
+        return locality is not None and locality.is_local(number, self._narrowed)
 
     def _everywhere(self, fit: Fit) -> Place:
         return Place(fit, np.zeros(self.space.dim), np.ones(self.space.dim))
