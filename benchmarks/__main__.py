@@ -12,7 +12,7 @@ from pathlib import Path
 
 TITLES = {
     "suggest": "Seconds per suggestion, beside BoTorch and Optuna",
-    "growth": "Time and memory by number of observations",
+    "growth": "Time and memory by observations, parameters and batch, beside peers",
     "cold": "Imports, first suggestion, compilations",
 }
 
@@ -26,7 +26,7 @@ def main() -> None:
     arguments = parser.parse_args()
     interpreters = ["--python", sys.executable, "--peers", arguments.peers]
     for name, title in TITLES.items():
-        options = [] if name == "growth" else interpreters
+        options = interpreters
         if arguments.table:
             options = ["--table"]
         if arguments.write_doc:

@@ -1,9 +1,9 @@
 """What a newcomer waits for: imports, the command line, the first suggestion, and compilations.
 
 Each time is that of a whole new process, from the start of Python to its end, or of the import alone
-where so said. The first suggestion of a model (100 observations, 10 parameters) is measured with an
-empty compilation cache and with the cache that an earlier process has filled, and for the peers
-likewise in a second process. Compilations are those of a second study of the same dimension and
+where so said. The first suggestion of the default algorithm (100 observations, 10 parameters) is
+measured with an empty compilation cache and with the cache that an earlier process has filled, and for
+the peers likewise in a second process. Compilations are those of a second study of the same dimension and
 algorithm in one process, with another function, other bounds and another seed.
 """
 
@@ -29,7 +29,7 @@ started = time.perf_counter()
 print(time.perf_counter() - started)
 """
 STUDY_BUDGET = 40
-FIRST_SUGGESTION_LIMIT = 4.0
+FIRST_SUGGESTION_LIMITS = {"augury": 4.0, "augury, empty cache": 15.0}
 
 
 def count_compilations() -> dict[str, int]:
@@ -45,7 +45,7 @@ def count_compilations() -> dict[str, int]:
 
         space = augury.Space({name: augury.Float(-width, 2 * width) for name in "abcde"})
         before = compilations.count
-        augury.minimize(function, space, STUDY_BUDGET, algorithm="gp-ei", seed=seed, progress=False)
+        augury.minimize(function, space, STUDY_BUDGET, seed=seed, progress=False)
         counts.append(compilations.count - before)
     return {"first": counts[0], "second": counts[1]}
 
@@ -93,7 +93,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     script = str(HERE / "one_suggestion.py")
     with tempfile.TemporaryDirectory() as folder:
         cache = {"XDG_CACHE_HOME": folder}
-        command = [str(ours), script, "augury"]
+        command = [str(ours), script, "augury-first"]
         empty, _ = new_process(command, cache, "0\n")
         first = {
             "augury, empty cache": rounded(empty),
@@ -129,11 +129,14 @@ def table(results: dict[str, Any]) -> str:
 
 def summary(results: dict[str, Any]) -> str:
     """Targets."""
-    seconds, limit = results["first_suggestion"]["augury"], FIRST_SUGGESTION_LIMIT
-    again = results["compilations"]["second"]
+    first, again = results["first_suggestion"], results["compilations"]["second"]
+    warm, empty = (
+        f"{'met' if first[which] < limit else 'missed'} (target: under {limit:g} s)"
+        for which, limit in FIRST_SUGGESTION_LIMITS.items()
+    )
     return (
         f"Medians of {results['repeats']} processes on {results['cores']} cores. The first suggestion "
-        f"with a filled cache: {'met' if seconds < limit else 'missed'} (target: under {limit:g} s). "
+        f"with a filled cache: {warm}; with an empty one: {empty}. "
         f"A first study of {STUDY_BUDGET} evaluations compiles {results['compilations']['first']} "
         f"programs, a second one {again}: {'met' if again == 0 else 'missed'} (target: 0)."
     )

@@ -1,6 +1,7 @@
 """How long one suggestion takes: Augury, BoTorch and Optuna on the same data, in turns.
 
-100 observations of a function of 10 parameters; fit and acquisition together, one point, warm. Each
+100 observations of a function of 10 parameters; fit and acquisition together, one point, warm; of Augury
+the mean over a run from one election of a model to the next. Each
 library runs in a process of its own (see one_suggestion.py), with its own default settings. In every
 round each gets the same new data; the first rounds, in which programs are compiled and caches filled,
 do not count. The whole is done twice: on an idle computer, and beside processes that keep all cores

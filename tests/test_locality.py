@@ -30,16 +30,17 @@ def study(space=BOX, algorithm=LOCAL, evaluations=17, value=loss):
 
 def test_the_box_is_halved_after_failures_and_doubled_after_successes():
     locality = Locality(width=0.4, patience=0.6)
-    failed, improved = [False] * 3, [True] * SUCCESSES  # three failures in five columns
-    assert locality.box_width([], 5) == 0.4
-    assert locality.box_width(failed[:2], 5) == 0.4
-    assert locality.box_width(failed, 5) == 0.2
-    assert locality.box_width([*failed[:2], True, *failed[:2]], 5) == 0.4  # in a row
-    assert locality.box_width(failed * 2 + improved, 5) == 0.2
-    assert locality.box_width(improved * 5, 5) == LARGEST_BOX
-    assert locality.box_width([False] * FEWEST, 1) == 0.2  # never after a single one
-    assert locality.box_width(failed * HALVINGS, 5) == 0.4 / 2**HALVINGS
-    assert locality.box_width(failed * (HALVINGS + 1), 5) == 0.4  # begun anew
+    failed, improved = [False] * 6, [True] * SUCCESSES  # six failures in ten columns
+    assert locality.box_width([], 10) == 0.4
+    assert locality.box_width(failed[:5], 10) == 0.4
+    assert locality.box_width(failed, 10) == 0.2
+    assert locality.box_width([*failed[:5], True, *failed[:5]], 10) == 0.4  # in a row
+    assert locality.box_width(failed * 2 + improved, 10) == 0.2
+    assert locality.box_width(improved * 5, 10) == LARGEST_BOX
+    assert locality.box_width([False] * (FEWEST - 1), 1) == 0.4  # never after fewer
+    assert locality.box_width([False] * FEWEST, 1) == 0.2
+    assert locality.box_width(failed * HALVINGS, 10) == 0.4 / 2**HALVINGS
+    assert locality.box_width(failed * (HALVINGS + 1), 10) == 0.4  # begun anew
 
 
 def test_the_model_of_the_box_is_made_of_what_is_nearby():

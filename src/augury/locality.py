@@ -23,7 +23,7 @@ from augury._errors import UnsupportedError
 
 SEARCHED = 5  # columns for each suggestion of a round of them, one of which is looked for everywhere
 SUCCESSES = 3  # in a row, after which the box is doubled
-FEWEST = 2  # failures in a row before it is halved, at least
+FEWEST = 4  # failures in a row before it is halved, at least
 LARGEST_BOX = 0.8  # its width, as a fraction of each range
 HALVINGS = 9  # of the first width, after which the box begins anew
 MOST_POINTS = 256  # that a model of the box is made of
@@ -41,7 +41,7 @@ class Locality:
 
     Args:
         width: of the first box, as a fraction of each parameter's range.
-        patience: failures in a row, per column of the space, after which the box is halved.
+        patience: failures in a row, per column of the space, after which the box is halved; at least four.
     """
 
     width: float = 0.4
