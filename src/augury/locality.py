@@ -41,7 +41,7 @@ class Locality:
 
     Args:
         width: of the first box, as a fraction of each parameter's range.
-        patience: failures in a row, per column of the space, after which the box is halved; at least four.
+        patience: failures in a row, per column of the space, after which the box is halved; at least 4.
     """
 
     width: float = 0.4
