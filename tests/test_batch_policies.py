@@ -13,6 +13,7 @@ from augury.maximizers import Best, Exhaustive
 from augury.maximizers.scoring import values
 from augury.policies import EI, QEI, TSRSR, UCB, UCBPE, Desautels, DPPThompson, StochasticPolicy, Thompson
 from augury.policies.thompson import PathScore
+from augury.policies.ts_rsr import RatioScore
 from augury.surrogates import GaussianProcess, NeuralTangent, NTKProcess
 from augury.surrogates.base import Path
 from augury.surrogates.gp_posterior import GPPosterior
@@ -140,6 +141,43 @@ def test_ts_rsr_raises_the_smallest_f_star_to_the_largest_mean_that_its_search_f
     assert picks.points[0].index == np.argmax(mean)
     assert mean.max() < picks.info[0]["f_star"] < mean.max() + 1e-5
     assert picks.info[0]["best_mean"] == pytest.approx(mean.max())
+
+
+def climbing(posterior):
+    """A maximizer that finds the next larger mean whenever it searches for the least ratio."""
+    mean = np.asarray(posterior.mean(rows(GRID)))
+    order = np.argsort(mean)
+
+    def maximize(score, *, key, without=(), anew=True, judged=True):
+        low = set(order[50:].tolist())  # what the searches for the mean and for draws do not see
+        if not isinstance(score, RatioScore):
+            return Exhaustive()(score, POOL, t=1, key=key, exclude=low)
+        above = [i for i in order if mean[i] >= score.best]
+        others = set(range(len(GRID))) - set(above[:1])
+        return Exhaustive()(score, POOL, t=1, key=key, exclude=others if above else set())
+
+    return mean, maximize
+
+
+@pytest.mark.parametrize("looks", [100, 3])
+@pytest.mark.parametrize("redraws", [1, 2, 16])
+def test_f_star_is_above_the_mean_of_the_point_however_often_the_search_finds_a_larger_one(
+    posterior, monkeypatch, redraws, looks
+):
+    """At least 50 times here, far more often than f* may be drawn anew."""
+    monkeypatch.setattr(type(posterior), "sample", lambda self, *, key, scale=1.0: Low())
+    monkeypatch.setattr("augury.policies.ts_rsr.LOOKS", looks)
+    mean, maximize = climbing(posterior)
+    keys = [fold(KEY, i) for i in range(2)]
+    picks = TSRSR(redraws).choose(
+        posterior, rows(()), None, t=1, maximize=maximize, candidates=None, keys=keys
+    )
+    for point, info in zip(picks.points, picks.info, strict=True):
+        assert mean[point.index] < info["f_star"] < mean[point.index] + 1e-5
+        assert info["best_mean"] == pytest.approx(mean[point.index], rel=1e-12)
+        assert info["f_star_is"] == "just above the largest mean, since no draw was"
+        assert info["redraws"] == redraws
+    assert (picks.points[1].index == np.argmax(mean)) == (looks == 100)
 
 
 def test_a_draws_maximum_is_at_least_its_value_where_the_mean_is_largest(posterior):
