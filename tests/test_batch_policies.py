@@ -14,6 +14,7 @@ from augury.maximizers.scoring import values
 from augury.policies import EI, QEI, TSRSR, UCB, UCBPE, Desautels, DPPThompson, StochasticPolicy, Thompson
 from augury.policies.thompson import PathScore
 from augury.policies.ts_rsr import RatioScore
+from augury.policies.ucb_pe import LCBScore
 from augury.surrogates import GaussianProcess, NeuralTangent, NTKProcess
 from augury.surrogates.base import Path
 from augury.surrogates.gp_posterior import GPPosterior
@@ -271,6 +272,28 @@ def test_ucb_pe_is_algorithm_1(posterior, beta, region):
     assert [info["explores"] for info in picks.info] == [False, True, True, True, True]
     if beta < 0.1:
         assert 0.0 < relevant.mean() < 0.9, "the region must be a part of the grid"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_ucb_pe_has_one_region_for_points_asked_together_and_one_by_one(posterior, seed):
+    """The search for its floor sees a few points of the grid, which depend on its key."""
+    keys = [fold(KEY, seed, i) for i in range(4)]
+
+    def choose(keys, before=()):
+        def maximize(score, *, key, without=(), anew=True, judged=True):
+            out = {*before, *(point.index for point in without)}
+            if isinstance(score, LCBScore):
+                out = set(range(len(GRID))) - set(generator(key).integers(len(GRID), size=3).tolist())
+            return Exhaustive()(score, POOL, t=1, key=key, exclude=out)
+
+        pending = rows(GRID[list(before)])
+        picks = UCBPE(0.05).choose(
+            posterior, pending, None, t=1, maximize=maximize, candidates=None, keys=keys
+        )
+        return [point.index for point in picks.points]
+
+    together = choose(keys)
+    assert together == [choose([keys[i]], together[:i])[0] for i in range(4)]
 
 
 def test_ucb_pe_does_not_explore_for_ever_while_others_are_pending(posterior):
