@@ -366,6 +366,8 @@ def test_sp_draws_from_a_boltzmann_distribution(posterior, acquisition):
     p = (weights / weights.sum())[:100].reshape(10, 10).sum(1)
     policy = StochasticPolicy(acquisition)
     draws = 1000
+    slope = choose(policy, posterior)[1].info[0]["beta"]
+    assert slope == pytest.approx(3.0 * math.log(len(X) + 1.0) / (a.max() - a.min()), rel=1e-5)
     indices = [choose(policy, posterior, key=fold(KEY, i))[0][0] for i in range(draws)]
     counts = np.bincount(np.array([i for i in indices if i < 100]) // 10, minlength=10)
     error = np.sqrt(p * (1.0 - p) / draws) + 1.0 / draws
@@ -390,21 +392,27 @@ class Three:
 
     noise_std = math.sqrt(NOISE3)
 
+    def __init__(self):
+        self.drawn = 0
+
     def sample(self, *, key, scale=1.0):
-        return None
+        self.drawn += 1
 
     def joint(self, xs):
         where = xs[:, 0].astype(int)
         return np.zeros(len(where)), K3[np.ix_(where, where)]
 
 
-def three_points(count, pending, swaps, weight, seed):
+def three_points(count, pending, policy, seed):
+    """The points that DPP-TS picks, how often each was replaced, and the number of draws."""
+
     def maximize(score, *, key, without=(), anew=True, judged=True):
         i = int(generator(key).choice(3, p=P3))
         return Best(np.array([float(i)]), i, 0.0, 1.0)
 
-    picks = DPPThompson(swaps, weight).choose(
-        Three(),
+    posterior = Three()
+    picks = policy.choose(
+        posterior,
         np.array(pending, dtype=float).reshape(-1, 1),
         None,
         t=1,
@@ -412,7 +420,8 @@ def three_points(count, pending, swaps, weight, seed):
         candidates=None,
         keys=[fold(KEY, seed, number) for number in range(count)],
     )
-    return [point.index for point in picks.points]
+    swaps = [info["swaps"] for info in picks.info]
+    return [point.index for point in picks.points], swaps, posterior.drawn
 
 
 def volume(members, weight):
@@ -430,10 +439,27 @@ def test_dpp_ts_samples_its_distribution(pending, weight):
     runs = 300
     counts = np.zeros((3, 3))
     for seed in range(runs):
-        a, b = three_points(2, pending, 8, weight, seed)
+        (a, b), _, _ = three_points(2, pending, DPPThompson(8, weight), seed)
         counts[a, b] += 1
     error = np.sqrt(target * (1.0 - target) / runs) + 1.0 / runs
     assert np.all(np.abs(counts / runs - target) < 4.0 * error)
+
+
+@pytest.mark.parametrize(("pending", "weight"), [((1,), 2.0), ((0, 2), 0.5)])
+def test_a_step_of_dpp_ts_accepts_by_the_volumes_with_the_pending_points(pending, weight):
+    """P(accepted) = Σ p(x) p(y) min(1, det(pending, y) / det(pending, x)) for a batch of one point."""
+    V = np.array([volume([*pending, a], weight) for a in range(3)])
+    p = float(P3 @ np.minimum(1.0, V[None, :] / V[:, None]) @ P3)
+    runs, policy = 200, DPPThompson(1, weight)
+    accepted = np.mean([three_points(1, pending, policy, seed)[1] for seed in range(runs)])
+    assert abs(accepted - p) < 4.0 * math.sqrt(p * (1.0 - p) / runs) + 1.0 / runs
+
+
+@pytest.mark.parametrize("count", [2, 5])
+def test_dpp_ts_makes_two_steps_for_every_point_of_the_batch(count):
+    assert three_points(count, (), DPPThompson(), 0)[2] == count + 2 * count
+    assert three_points(count, (1,), DPPThompson(), 0)[2] == count + 2 * count
+    assert three_points(count, (), DPPThompson(swaps=3), 0)[2] == count + 3
 
 
 def test_the_volume_of_dpp_ts_has_the_noise_variance():
