@@ -13,6 +13,8 @@ from augury.maximizers import Best, Exhaustive
 from augury.maximizers.scoring import values
 from augury.policies import EI, QEI, TSRSR, UCB, UCBPE, Desautels, DPPThompson, StochasticPolicy, Thompson
 from augury.policies.thompson import PathScore
+from augury.policies.ts_rsr import RatioScore
+from augury.policies.ucb_pe import LCBScore
 from augury.surrogates import GaussianProcess, NeuralTangent, NTKProcess
 from augury.surrogates.base import Path
 from augury.surrogates.gp_posterior import GPPosterior
@@ -142,6 +144,43 @@ def test_ts_rsr_raises_the_smallest_f_star_to_the_largest_mean_that_its_search_f
     assert picks.info[0]["best_mean"] == pytest.approx(mean.max())
 
 
+def climbing(posterior):
+    """A maximizer that finds the next larger mean whenever it searches for the least ratio."""
+    mean = np.asarray(posterior.mean(rows(GRID)))
+    order = np.argsort(mean)
+
+    def maximize(score, *, key, without=(), anew=True, judged=True):
+        low = set(order[50:].tolist())  # what the searches for the mean and for draws do not see
+        if not isinstance(score, RatioScore):
+            return Exhaustive()(score, POOL, t=1, key=key, exclude=low)
+        above = [i for i in order if mean[i] >= score.best]
+        others = set(range(len(GRID))) - set(above[:1])
+        return Exhaustive()(score, POOL, t=1, key=key, exclude=others if above else set())
+
+    return mean, maximize
+
+
+@pytest.mark.parametrize("looks", [100, 3])
+@pytest.mark.parametrize("redraws", [1, 2, 16])
+def test_f_star_is_above_the_mean_of_the_point_however_often_the_search_finds_a_larger_one(
+    posterior, monkeypatch, redraws, looks
+):
+    """At least 50 times here, far more often than f* may be drawn anew."""
+    monkeypatch.setattr(type(posterior), "sample", lambda self, *, key, scale=1.0: Low())
+    monkeypatch.setattr("augury.policies.ts_rsr.LOOKS", looks)
+    mean, maximize = climbing(posterior)
+    keys = [fold(KEY, i) for i in range(2)]
+    picks = TSRSR(redraws).choose(
+        posterior, rows(()), None, t=1, maximize=maximize, candidates=None, keys=keys
+    )
+    for point, info in zip(picks.points, picks.info, strict=True):
+        assert mean[point.index] < info["f_star"] < mean[point.index] + 1e-5
+        assert info["best_mean"] == pytest.approx(mean[point.index], rel=1e-12)
+        assert info["f_star_is"] == "just above the largest mean, since no draw was"
+        assert info["redraws"] == redraws
+    assert (picks.points[1].index == np.argmax(mean)) == (looks == 100)
+
+
 def test_a_draws_maximum_is_at_least_its_value_where_the_mean_is_largest(posterior):
     """The maximizer of draws misses that place."""
     mean, _ = predict(X, Y, GRID)
@@ -235,6 +274,28 @@ def test_ucb_pe_is_algorithm_1(posterior, beta, region):
         assert 0.0 < relevant.mean() < 0.9, "the region must be a part of the grid"
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_ucb_pe_has_one_region_for_points_asked_together_and_one_by_one(posterior, seed):
+    """The search for its floor sees a few points of the grid, which depend on its key."""
+    keys = [fold(KEY, seed, i) for i in range(4)]
+
+    def choose(keys, before=()):
+        def maximize(score, *, key, without=(), anew=True, judged=True):
+            out = {*before, *(point.index for point in without)}
+            if isinstance(score, LCBScore):
+                out = set(range(len(GRID))) - set(generator(key).integers(len(GRID), size=3).tolist())
+            return Exhaustive()(score, POOL, t=1, key=key, exclude=out)
+
+        pending = rows(GRID[list(before)])
+        picks = UCBPE(0.05).choose(
+            posterior, pending, None, t=1, maximize=maximize, candidates=None, keys=keys
+        )
+        return [point.index for point in picks.points]
+
+    together = choose(keys)
+    assert together == [choose([keys[i]], together[:i])[0] for i in range(4)]
+
+
 def test_ucb_pe_does_not_explore_for_ever_while_others_are_pending(posterior):
     """The pending points are far from where the bound is largest."""
     (top,), _ = choose(UCB(2.0), posterior)
@@ -305,6 +366,8 @@ def test_sp_draws_from_a_boltzmann_distribution(posterior, acquisition):
     p = (weights / weights.sum())[:100].reshape(10, 10).sum(1)
     policy = StochasticPolicy(acquisition)
     draws = 1000
+    slope = choose(policy, posterior)[1].info[0]["beta"]
+    assert slope == pytest.approx(3.0 * math.log(len(X) + 1.0) / (a.max() - a.min()), rel=1e-5)
     indices = [choose(policy, posterior, key=fold(KEY, i))[0][0] for i in range(draws)]
     counts = np.bincount(np.array([i for i in indices if i < 100]) // 10, minlength=10)
     error = np.sqrt(p * (1.0 - p) / draws) + 1.0 / draws
@@ -329,21 +392,27 @@ class Three:
 
     noise_std = math.sqrt(NOISE3)
 
+    def __init__(self):
+        self.drawn = 0
+
     def sample(self, *, key, scale=1.0):
-        return None
+        self.drawn += 1
 
     def joint(self, xs):
         where = xs[:, 0].astype(int)
         return np.zeros(len(where)), K3[np.ix_(where, where)]
 
 
-def three_points(count, pending, swaps, weight, seed):
+def three_points(count, pending, policy, seed):
+    """The points that DPP-TS picks, how often each was replaced, and the number of draws."""
+
     def maximize(score, *, key, without=(), anew=True, judged=True):
         i = int(generator(key).choice(3, p=P3))
         return Best(np.array([float(i)]), i, 0.0, 1.0)
 
-    picks = DPPThompson(swaps, weight).choose(
-        Three(),
+    posterior = Three()
+    picks = policy.choose(
+        posterior,
         np.array(pending, dtype=float).reshape(-1, 1),
         None,
         t=1,
@@ -351,7 +420,8 @@ def three_points(count, pending, swaps, weight, seed):
         candidates=None,
         keys=[fold(KEY, seed, number) for number in range(count)],
     )
-    return [point.index for point in picks.points]
+    swaps = [info["swaps"] for info in picks.info]
+    return [point.index for point in picks.points], swaps, posterior.drawn
 
 
 def volume(members, weight):
@@ -369,10 +439,27 @@ def test_dpp_ts_samples_its_distribution(pending, weight):
     runs = 300
     counts = np.zeros((3, 3))
     for seed in range(runs):
-        a, b = three_points(2, pending, 8, weight, seed)
+        (a, b), _, _ = three_points(2, pending, DPPThompson(8, weight), seed)
         counts[a, b] += 1
     error = np.sqrt(target * (1.0 - target) / runs) + 1.0 / runs
     assert np.all(np.abs(counts / runs - target) < 4.0 * error)
+
+
+@pytest.mark.parametrize(("pending", "weight"), [((1,), 2.0), ((0, 2), 0.5)])
+def test_a_step_of_dpp_ts_accepts_by_the_volumes_with_the_pending_points(pending, weight):
+    """P(accepted) = Σ p(x) p(y) min(1, det(pending, y) / det(pending, x)) for a batch of one point."""
+    V = np.array([volume([*pending, a], weight) for a in range(3)])
+    p = float(P3 @ np.minimum(1.0, V[None, :] / V[:, None]) @ P3)
+    runs, policy = 200, DPPThompson(1, weight)
+    accepted = np.mean([three_points(1, pending, policy, seed)[1] for seed in range(runs)])
+    assert abs(accepted - p) < 4.0 * math.sqrt(p * (1.0 - p) / runs) + 1.0 / runs
+
+
+@pytest.mark.parametrize("count", [2, 5])
+def test_dpp_ts_makes_two_steps_for_every_point_of_the_batch(count):
+    assert three_points(count, (), DPPThompson(), 0)[2] == count + 2 * count
+    assert three_points(count, (1,), DPPThompson(), 0)[2] == count + 2 * count
+    assert three_points(count, (), DPPThompson(swaps=3), 0)[2] == count + 3
 
 
 def test_the_volume_of_dpp_ts_has_the_noise_variance():

@@ -116,6 +116,45 @@ def test_each_run_has_its_own_optimum_and_better_values_are_told():
     assert "better one" not in report.problems[0].remark
 
 
+BIRD = -106.76453674926472  # the minimum, which eight digits round to a lower number
+
+
+def at_the_minimum(values, problem="bird", optimum=BIRD, **more):
+    """The report of runs of `a`, `b` and `c` that end at a value each, on two seeds."""
+    records = [
+        record(problem, name, seed, [0.0, 0.0, value], optimum=optimum, **more)
+        for name, value in zip("abc", values, strict=True)
+        for seed in range(2)
+    ]
+    tasks = (Task(problem, 2, 1),)
+    return build_report(experiment(*"abc", metric="simple regret", tasks=tasks, repeats=2), records)
+
+
+def test_a_regret_that_is_negative_by_rounding_is_zero_and_shared():
+    report = at_the_minimum([-106.76454, -106.76454, -106.76453])
+    finals = [row.final.mean for row in report.problems[0].rows]
+    assert finals == [0.0, 0.0, pytest.approx(6.75e-6, rel=1e-3)]
+    assert report.sentences[0] == (
+        "On `bird`, `a` and `b` have the lowest simple regret (0 ± 0); next is `c` (6.75e−6 ± 0). "
+        "`a` is significantly lower than 1 of the 2 other methods; 2 of these tests have a sample that "
+        "is not normal."
+    )
+    assert "better one" not in report.problems[0].remark
+    assert "−3.25" not in markdown.page([report])
+    above = at_the_minimum([106.76454, 106.76453, 0.0], optimum=-BIRD, direction="maximize")
+    assert [row.final.mean for row in above.problems[0].rows[:2]] == [0.0, finals[2]]
+    whole = at_the_minimum([-106.764536749, -106.764536748, -106.76454], digits=12)
+    assert [row.final.mean for row in whole.problems[0].rows] == pytest.approx(
+        [0.0, 1.26e-9, -3.2507e-6], rel=1e-2
+    )
+    assert "2 runs found a better one" in whole.problems[0].remark
+
+
+def test_methods_that_are_all_at_the_optimum_are_named_together():
+    report = at_the_minimum([0.0, 0.0, 0.0], "ackley-2", 0.0)
+    assert "`a`, `b` and `c` have the lowest simple regret (0 ± 0). `a` is" in report.sentences[0]
+
+
 def test_failures_count_and_a_run_without_a_success_ranks_last():
     failed = [[None] * 5, *A[1:]]
     report = build_report(experiment("good", "random"), runs("good", failed) + runs("random", B))

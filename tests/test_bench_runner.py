@@ -57,9 +57,9 @@ def test_a_record_holds_the_run(tmp_path):
     assert record["key"] == "branin+noisy/gp-ei/1"
     assert len(record["values"]) == len(record["observed"]) == 9
     assert record["values"] != record["observed"]
-    assert runner.make_problem(job().task, 1).value(record["best"]) == pytest.approx(
-        min(record["values"])
-    )
+    exact = runner.make_problem(job().task, 1).value(record["best"])
+    assert exact == pytest.approx(min(record["values"]), rel=1e-11)
+    assert record["digits"] == 12
     assert record["suggestions"] == len(record["seconds"]) == 5
     assert 0.0 <= record["eta"] <= 1.0
     assert record["inaccuracy"] == pytest.approx(5.0 * (1.0 - record["eta"]), abs=1e-3)

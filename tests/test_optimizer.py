@@ -64,7 +64,7 @@ class Spy:
 # --------------------------------------------------------------------------- purity
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", [*MODELS, "ts-rsr", "qei", "ucb-pe"])
 def test_four_together_are_four_one_by_one(name):
     together, single = (warm(Optimizer(BOX, name, "maximize", seed=5), 30) for _ in range(2))
     batch = together.ask(4)  # 30 observations and 4 points: across the edge of the first bucket

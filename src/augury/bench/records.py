@@ -3,6 +3,7 @@
 import functools
 import importlib.metadata
 import itertools
+import math
 import subprocess
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +20,8 @@ from augury.bench.journal import RESTORE, read_lines
 from augury.bench.problem import Problem
 from augury.bench.statistics import best_so_far
 
-DIGITS = 8  # significant, of the values in a line of results
+DIGITS = 12  # significant, of the values in a line of results
+OLD_DIGITS = 8  # in lines that do not say how many
 STRETCHES = 20  # of a run, for each of which the seconds per suggestion and the memory are kept
 PACKAGES = ("jax", "numpy", "scipy")
 NUMBER = (int, float)
@@ -125,6 +127,7 @@ def make_record(job: Job, problem: Problem, lines: Sequence[Mapping[str, Any]], 
         "seed": job.seed,
         "initial": len(initial),
         "batch": job.task.batch,
+        "digits": DIGITS,
         "values": [_short(value) for value in values],
         "points": zlib.crc32(repr([sorted(p.items()) for p in points]).encode()),
         "best": _best(problem, points, values),
@@ -154,6 +157,13 @@ def make_record(job: Job, problem: Problem, lines: Sequence[Mapping[str, Any]], 
 
 def _short(value: float | None) -> float | None:
     return None if value is None else float(f"{value:.{DIGITS}g}")
+
+
+def rounding(record: Record, value: float) -> float:
+    """By how much the digits of a line may be off about a value: half a unit of the last one."""
+    if value == 0.0 or not math.isfinite(value):
+        return 0.0
+    return 0.5 * 10.0 ** (math.floor(math.log10(abs(value))) + 1 - record.get("digits", OLD_DIGITS))
 
 
 def _best(problem: Problem, points: Sequence[Mapping[str, Any]], values: Sequence[float | None]) -> Any:

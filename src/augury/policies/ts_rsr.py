@@ -26,6 +26,7 @@ from augury.policies.thompson import PathScore
 from augury.surrogates.base import Capability, Path, Posterior
 
 LEAST = 1e-6  # by which f* is above the largest mean, in units of σ there
+LOOKS = 100  # at most, for a point whose mean is below f*; far more than any search has needed
 DRAWN = "the maximum of a draw"
 SMALLEST = "just above the largest mean, since no draw was"
 
@@ -124,14 +125,13 @@ class TSRSR:
             if points:
                 belief = belief.condition(points[-1].x)
             star, number = self._drawn(posterior, draw.path, ceiling, maximize, key)
-            point = _least_ratio(belief, star, ceiling, maximize, fold(key, 2), points)
-            for _ in range(self.redraws):
+            for _ in range(LOOKS):
+                point = _least_ratio(belief, star, ceiling, maximize, fold(key, 2), points)
                 seen = Ceiling.at(posterior, point.x)
                 if seen.mean < star:
                     break
-                ceiling = seen  # the search has found a larger mean
+                ceiling = seen  # the search has found a larger mean; f* rises above it
                 star, number = self._drawn(posterior, None, ceiling, maximize, key, number)
-                point = _least_ratio(belief, star, ceiling, maximize, fold(key, 2), points)
             points.append(point)
             kind = DRAWN if star > ceiling.smallest else SMALLEST
             said = {"f_star": star, "f_star_is": kind, "best_mean": ceiling.mean, "redraws": number}

@@ -18,7 +18,7 @@ from jaxtyping import Float
 
 from augury._checks import check_flags
 from augury._types import Array
-from augury.core.keys import KeyArray, fold
+from augury.core.keys import KeyArray, fold, root_key
 from augury.core.score import Score
 from augury.policies.base import Candidates, Chosen, Maximize, Picks
 from augury.policies.schedules import Desautels, Schedule, as_schedule, beta_at
@@ -106,7 +106,8 @@ class UCBPE:
             if explores:
                 if self.region and floor == -np.inf:
                     lower = LCBScore(posterior, np.asarray(beta))
-                    floor = maximize(lower, key=fold(key, 1), anew=False, judged=False).value
+                    # its key is that of no point: then asking together or one by one gives one floor
+                    floor = maximize(lower, key=fold(root_key(0), t), anew=False, judged=False).value
                 score = ExplorationScore(belief, posterior, np.asarray(beta), np.asarray(floor))
                 points.append(maximize(score, key=fold(key, 2), without=points))
             else:

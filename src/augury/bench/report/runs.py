@@ -9,11 +9,12 @@ import numpy.typing as npt
 
 from augury._errors import AuguryError
 from augury.bench.experiment import Method, Task
-from augury.bench.records import Record
+from augury.bench.records import Record, rounding
 from augury.bench.runner import make_problem
 from augury.bench.statistics import Direction
 
 Array = npt.NDArray[np.float64]
+SLACK = 1.01  # on the rounding of values, for that of the computation
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,16 +117,23 @@ def _against_the_best(runs: Sequence[Runs]) -> list[Runs]:
 
 def _runs(task: Task, method: Method, records: Sequence[Record], goals: Goals) -> Runs:
     known = [goals(task, record) for record in records]
-    optimum = [np.nan if goal["optimum"] is None else goal["optimum"] for goal in known]
+    optimum = [np.nan if goal["optimum"] is None else float(goal["optimum"]) for goal in known]
     return Runs(
         method=method,
         task=task,
         seeds=tuple(record["seed"] for record in records),
-        values=np.array([record["values"] for record in records], dtype=np.float64),
+        values=np.array([_values(*both) for both in zip(records, optimum, strict=True)]),
         observed=np.array([r.get("observed", r["values"]) for r in records], dtype=np.float64),
         initial=min(record["initial"] for record in records),
         direction=known[0]["direction"],
-        optimum=np.array(optimum, dtype=np.float64),
+        optimum=np.array(optimum),
         exact=all(goal["exact"] for goal in known),
         records=tuple(records),
     )
+
+
+def _values(record: Record, optimum: float) -> Array:
+    """The values of a run: the optimum itself where it is the same in the digits that the line has."""
+    values = np.array(record["values"], dtype=np.float64)
+    same = np.abs(values - optimum) <= SLACK * rounding(record, optimum)
+    return np.where(same, optimum, values)

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from augury.bench.experiment import Experiment
-from augury.bench.records import DIGITS
 from augury.bench.report.comparing import cliques
 from augury.bench.report.model import ExperimentReport, MethodRow
 from augury.bench.report.numbers import joined, mean_error, p_value, tidy
@@ -13,7 +12,6 @@ from augury.bench.report.runs import Runs
 from augury.bench.statistics import Comparison, Ranks
 
 LEVEL = 0.05
-ROUNDING = 10.0 ** (1 - DIGITS)  # at most, of a value in the results, relative to it
 FEW = 5  # repeats, below which only large differences can be told apart
 
 
@@ -83,21 +81,24 @@ def winner(
     ranked.sort(key=lambda row: row.final.mean if lower else -row.final.mean)
     if len(ranked) < 2:
         return None
-    best, second = ranked[:2]
+    best = ranked[0]
+    tied = [row.name for row in ranked if row.final.mean == best.final.mean]
     most = "lowest" if lower else "highest"
     text = (
-        f"On `{label}`, `{best.name}` has the {most} {measure} ({mean_error(best.final)}); "
-        f"next is `{second.name}` ({mean_error(second.final)})"
+        f"On `{label}`, {joined(quoted(tied))} {_have(len(tied))} the {most} {measure} "
+        f"({mean_error(best.final)})"
     )
+    for second in ranked[len(tied) : len(tied) + 1]:
+        text += f"; next is `{second.name}` ({mean_error(second.final)})"
     if "regret" in measure and best.final.mean > 0.0 and len(ranked) > 2:
         last = ranked[-1]
         factor = last.final.mean / best.final.mean
         text += f", and the highest is that of `{last.name}`, {tidy(factor, 2)} times as much"
     text += "."
-    return f"{text} {_tested(best.name, lower, tests)}"
+    return f"{text} {_tested(best.name, lower, tests, 'It' if len(tied) == 1 else f'`{best.name}`')}"
 
 
-def _tested(best: str, lower: bool, tests: Sequence[Comparison]) -> str:
+def _tested(best: str, lower: bool, tests: Sequence[Comparison], it: str) -> str:
     if not tests:
         return "With fewer than two common seeds nothing can be tested."
     beaten = [test for test in tests if test.adjusted < LEVEL]
@@ -105,7 +106,7 @@ def _tested(best: str, lower: bool, tests: Sequence[Comparison]) -> str:
     others = f"{len(tests)} other method{'s' * (len(tests) > 1)}"
     count = "none of" if not beaten else str(len(beaten)) + " of"
     than = f"all {others}" if len(beaten) == len(tests) > 1 else f"{count} the {others}"
-    head = f"It is significantly {word} than {than}"
+    head = f"{it} is significantly {word} than {than}"
     if tests[0].better != best:  # means over all runs and over the common seeds may differ
         head = f"On the common seeds `{tests[0].better}` is best, significantly {word} than {than}"
     doubtful = sum(not test.normal for test in tests)
@@ -180,7 +181,7 @@ def optimum_remark(runs: Sequence[Runs]) -> str:
         text = f"Regret is against the {what}, {tidy(float(optimum[0]), 6)}."
     sign = 1.0 if runs[0].direction == "minimize" else -1.0
     beyond = sum(
-        int(np.nanmin(sign * row) < sign * best - 1e-9 - ROUNDING * abs(best))
+        int(np.nanmin(sign * row) < sign * best - 1e-9)
         for r in runs
         for row, best in zip(r.values, r.optimum, strict=True)
         if not np.isnan(row).all()
