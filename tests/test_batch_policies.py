@@ -13,7 +13,7 @@ from augury.maximizers import Best, Exhaustive
 from augury.maximizers.scoring import values
 from augury.policies import EI, QEI, TSRSR, UCB, UCBPE, Desautels, DPPThompson, StochasticPolicy, Thompson
 from augury.policies.thompson import PathScore
-from augury.policies.ts_rsr import RatioScore
+from augury.policies.ts_rsr import MeanScore, RatioScore
 from augury.policies.ucb_pe import LCBScore
 from augury.surrogates import GaussianProcess, NeuralTangent, NTKProcess
 from augury.surrogates.base import Path
@@ -275,25 +275,30 @@ def test_ucb_pe_is_algorithm_1(posterior, beta, region):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_ucb_pe_has_one_region_for_points_asked_together_and_one_by_one(posterior, seed):
-    """The search for its floor sees a few points of the grid, which depend on its key."""
+@pytest.mark.parametrize(("policy", "rough"), [(UCBPE(0.05), LCBScore), (TSRSR(), MeanScore)])
+def test_points_asked_one_by_one_are_those_asked_together(posterior, seed, policy, rough):
+    """The search for the region's floor, or the largest mean, sees a few points that its key decides."""
     keys = [fold(KEY, seed, i) for i in range(4)]
 
     def choose(keys, before=()):
         def maximize(score, *, key, without=(), anew=True, judged=True):
-            out = {*before, *(point.index for point in without)}
-            if isinstance(score, LCBScore):
+            out = {*before, *(point.index for point in without)} if anew else set()
+            if isinstance(score, rough):
                 out = set(range(len(GRID))) - set(generator(key).integers(len(GRID), size=3).tolist())
             return Exhaustive()(score, POOL, t=1, key=key, exclude=out)
 
         pending = rows(GRID[list(before)])
-        picks = UCBPE(0.05).choose(
+        picks = policy.choose(
             posterior, pending, None, t=1, maximize=maximize, candidates=None, keys=keys
         )
-        return [point.index for point in picks.points]
+        return [
+            (point.index, info.get("f_star"))
+            for point, info in zip(picks.points, picks.info, strict=True)
+        ]
 
     together = choose(keys)
-    assert together == [choose([keys[i]], together[:i])[0] for i in range(4)]
+    indices = [index for index, _ in together]
+    assert together == [choose([keys[i]], indices[:i])[0] for i in range(4)]
 
 
 def test_ucb_pe_does_not_explore_for_ever_while_others_are_pending(posterior):

@@ -19,7 +19,7 @@ from jaxtyping import Float
 
 from augury._checks import need_count
 from augury._types import Array
-from augury.core.keys import KeyArray, fold
+from augury.core.keys import KeyArray, fold, root_key
 from augury.core.score import Score
 from augury.policies.base import Candidates, Chosen, Maximize, Picks
 from augury.policies.thompson import PathScore
@@ -116,14 +116,15 @@ class TSRSR:
     ) -> Picks:
         """One point per key, each conditioned on those before it."""
         belief = posterior.condition(pending)
-        highest = maximize(MeanScore(posterior), key=fold(keys[0], 3), anew=False, judged=False)
-        ceiling = Ceiling.at(posterior, highest.x)
+        # its key is that of no point: then asking together or one by one gives one largest mean
+        highest = maximize(MeanScore(posterior), key=fold(root_key(0), t), anew=False, judged=False)
         draws = posterior.draws(keys=[fold(key, 0) for key in keys])
         points: list[Chosen] = []
         info: list[dict[str, Any]] = []
         for key, draw in zip(keys, draws, strict=True):
             if points:
                 belief = belief.condition(points[-1].x)
+            ceiling = Ceiling.at(posterior, highest.x)
             star, number = self._drawn(posterior, draw.path, ceiling, maximize, key)
             for _ in range(LOOKS):
                 point = _least_ratio(belief, star, ceiling, maximize, fold(key, 2), points)
