@@ -275,9 +275,9 @@ def test_ucb_pe_is_algorithm_1(posterior, beta, region):
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize(("policy", "rough"), [(UCBPE(0.05), LCBScore), (TSRSR(), MeanScore)])
+@pytest.mark.parametrize(("policy", "rough"), [(UCBPE(0.05), LCBScore), (TSRSR(), MeanScore | PathScore)])
 def test_points_asked_one_by_one_are_those_asked_together(posterior, seed, policy, rough):
-    """The search for the region's floor, or the largest mean, sees a few points that its key decides."""
+    """Searches for the region's floor, or for the largest mean and f*, see few points, by their keys."""
     keys = [fold(KEY, seed, i) for i in range(4)]
 
     def choose(keys, before=()):
