@@ -65,8 +65,8 @@ CURVES = {
     "batch": [Size(500, 10, batch) for batch in (1, 5, 20, 100)],
 }
 ROUNDS = 3
-FOLLOWING = 8  # asks after the first
-PATIENCE = 30.0  # seconds of a suggestion, after which a peer is not asked for more
+FOLLOWING, SLOW = 8, 2.0  # asks after the first, unless that took so many seconds
+PATIENCE = 30.0  # seconds of a suggestion, after which a library is not asked for more
 LIMIT = 900  # seconds of a process
 FIRST, SUGGESTIONS = 100, 200  # observations at the beginning of the long run, and its length
 FLAT = 0.05  # the change of the resident memory that still counts as none
@@ -116,7 +116,7 @@ def ours(algorithm: str) -> Callable[[Size, int], Times]:
     def suggest(size: Size, seed: int) -> Times:
         optimizer = told(size, seed, algorithm)
         new = asked(optimizer, size.batch)
-        if size.batch > 1:
+        if size.batch > 1 or new > SLOW:
             return {"new": new}
         return {"new": new, "next": float(np.mean([asked(optimizer) for _ in range(FOLLOWING)]))}
 
@@ -335,10 +335,11 @@ def draw(results: dict[str, Any], path: Path) -> None:
     figure = make_subplots(rows=1, cols=len(panels), horizontal_spacing=0.06)
     for column, (curve, key) in enumerate(panels, start=1):
         for library, title in TITLES.items():
-            points = [p for p in results["curves"][curve] if p["library"] == library]
             for part, dash in ((key, "solid"), ("next", "dot")):
-                within = part == "next" and (key != "new" or library != "augury")
-                if not points or part not in points[0] or within:
+                if part == "next" and (key != "new" or library != "augury"):
+                    continue
+                points = [p for p in results["curves"][curve] if p["library"] == library and part in p]
+                if not points:
                     continue
                 figure.add_trace(
                     go.Scatter(
