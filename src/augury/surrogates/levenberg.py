@@ -57,7 +57,8 @@ LARGEST_DAMPING = 1e10  # in units of the mean of K's diagonal
 FIRST_DAMPING = 1e-4  # the least after a refused step, in the same units; λ may be nothing
 LARGEST_GROWTH = 100.0  # of the damping at a refused step, also where the loss was no number
 STEEP = 500.0  # the same where steps lower the loss by little, if the network is known to have kinks,
-STEEPEST, FLAT = 0.03, 1e-4  # but at most and, for any network, at least this
+STEEPEST, FLAT = 0.03, 1e-4  # but at most and, for any network, at least this;
+BALANCED = 0.3  # or where, at kinks, Jᵀr and λδ cancel but for such a part of their norms
 
 
 class Outcome(enum.IntEnum):
@@ -178,7 +179,9 @@ def descend(
         little = expected <= jnp.maximum(GAIN * tolerance * loss, EXACT * worst)
         steps, now = s.steps + 1, problem.loss(kept.r, kept.length)
         look, stuck = steps % WINDOW == 0, kept.mu > LARGEST_DAMPING * unit
-        steep = kept.gradient > steepest
+        steep = (kept.gradient > steepest) & ~(
+            kinks & (kept.gradient <= BALANCED * _forces(problem, kept))
+        )
         slow = look & (now > (1.0 - SETTLED * tolerance) * s.mark)
         outcome = jnp.select(
             [
@@ -287,6 +290,12 @@ def _gradient(problem: Problem, parts: Parts, delta: Params, length: Array) -> A
     inner = r @ (K @ r.astype(K.dtype)).astype(r.dtype)
     square = inner - 2.0 * problem.lam * (r @ along) + problem.lam**2 * length  # (gradient)
     return jnp.sqrt(jnp.maximum(square, 0.0))
+
+
+def _forces(problem: Problem, s: State) -> Array:
+    """‖Jᵀr‖ + ‖λδ‖, of which ‖½∇φ‖ is the rest that does not cancel."""
+    square = s.gradient**2 + 2.0 * problem.lam * (s.r @ s.along) - problem.lam**2 * s.length  # (gradient)
+    return jnp.sqrt(jnp.maximum(square, 0.0)) + problem.lam * jnp.sqrt(s.length)
 
 
 def _plus(a: Params, b: Params) -> Params:
