@@ -34,7 +34,7 @@ class Locality:
     """Of every two suggestions of the model, or more, all but one are near the best point.
 
     One is looked for everywhere, with a model of all observations: every second one, or one of D/5 where
-    more than ten columns D are narrowed, since of a space of many dimensions a model knows nothing far
+    15 columns D or more are narrowed, since of a space of many dimensions a model knows nothing far
     from the observations. The others are looked for in a box around the best point, with a model of the
     observations within twice its width (at least as many as a quadratic function has coefficients, at
     most 256). Only continuous parameters are narrowed.
