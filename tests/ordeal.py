@@ -35,10 +35,11 @@ def value(x: float, y: float) -> float:
     return (x - 0.3) ** 2 + (y - 0.6) ** 2
 
 
-def evaluate(diary: Path, longest: float) -> Callable[[dict], float]:
+def evaluate(diary: Path, longest: float, hold: int) -> Callable[[dict], float]:
     """The function, which takes a moment and writes down where it began and ended.
 
-    It needs nothing of this file, so that a worker need not import it.
+    Once `hold` evaluations have begun, each waits until the diary says that all kills are done: a
+    run cannot end before.  It needs nothing of this file, so that a worker need not import it.
     """
     place = str(diary)
 
@@ -52,6 +53,8 @@ def evaluate(diary: Path, longest: float) -> Callable[[dict], float]:
         x, y = params["x"], params["y"]
         note(f"begin {x!r} {y!r}")
         time.sleep(random.uniform(0.0, longest))
+        while (lines := Path(place).read_text()).count("begin") >= hold and "over" not in lines:
+            time.sleep(0.005)
         note(f"end {x!r} {y!r}")
         return (x - 0.3) ** 2 + (y - 0.6) ** 2
 
@@ -63,10 +66,18 @@ def begun(diary: Path) -> int:
     return diary.read_text().count("begin") if diary.exists() else 0
 
 
-def take_part(storage: str, budget: int, diary: Path, workers: int, longest: float) -> None:
+def over(diary: Path) -> None:
+    """Write down that nobody is killed any more."""
+    with diary.open("a") as end:
+        end.write("over - -\n")
+
+
+def take_part(
+    storage: str, budget: int, diary: Path, workers: int, longest: float, hold: int = sys.maxsize
+) -> None:
     """One process of a run."""
     augury.minimize(
-        evaluate(diary, longest),
+        evaluate(diary, longest, hold),
         SPACE,
         budget,
         algorithm="sobol",
@@ -100,14 +111,15 @@ def members(
 ) -> int:
     """Several processes share a study, and some are killed and replaced; how many were."""
     chance = random.Random(seed)
+    hold = budget - 2 * processes
 
     def start() -> multiprocessing.Process:
-        return begin(storage, budget, diary, 1, longest)
+        return begin(storage, budget, diary, 1, longest, hold)
 
     until, killed = time.monotonic() + DEADLINE, 0
     crew = [start() for _ in range(processes)]
     try:
-        for moment in sorted(chance.uniform(0, 0.9 * budget) for _ in range(kills)):
+        for moment in sorted(chance.uniform(0, hold) for _ in range(kills)):
             while begun(diary) < moment:
                 assert time.monotonic() < until, "the run takes too long"
                 assert any(one.is_alive() for one in crew), "every process has ended"
@@ -118,6 +130,7 @@ def members(
             victim.join()
             killed += victim.exitcode == -signal.SIGKILL
             crew[crew.index(victim)] = start()
+        over(diary)
         for one in crew:
             one.join(max(0.0, until - time.monotonic()))
             assert one.exitcode == 0, f"a process ended with {one.exitcode}"
@@ -135,14 +148,10 @@ def drivers(
 ) -> int:
     """One process with workers is killed and started again; how often it was."""
     chance = random.Random(seed)
+    hold = budget - 2 * workers
     killed = 0
-    moments = sorted(chance.uniform(0, 0.9 * budget) for _ in range(kills))
-    for moment in [*moments, None]:
-        driver = begin(storage, budget, diary, workers, longest)
-        if moment is None:
-            driver.join(DEADLINE)
-            assert driver.exitcode == 0, f"the run ended with {driver.exitcode}"
-            break
+    for moment in sorted(chance.uniform(0, hold) for _ in range(kills)):
+        driver = begin(storage, budget, diary, workers, longest, hold)
         while begun(diary) < moment and driver.is_alive():
             time.sleep(0.005)
         time.sleep(chance.uniform(0.0, 5 * longest))
@@ -151,6 +160,10 @@ def drivers(
         driver.join()
         killed += driver.exitcode == -signal.SIGKILL
         _gone(children)
+    over(diary)
+    driver = begin(storage, budget, diary, workers, longest, hold)
+    driver.join(DEADLINE)
+    assert driver.exitcode == 0, f"the run ended with {driver.exitcode}"
     return killed
 
 
