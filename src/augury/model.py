@@ -137,7 +137,7 @@ class Model:
         if self._fit is not None and self._fit[0] == n:
             return self._fit[1]
         forget_programs()
-        data, tuned_at = self._history.data(), last_tuning(n)
+        data, tuned_at = self._history.data(), getattr(surrogate, "last_tuning", last_tuning)(n)
         if self._tuned is None or self._tuned[0] != tuned_at:
             key = fold(self._root, tuned_at, Purpose.TUNE)
             known = data if tuned_at == n else self._history.data(first=tuned_at)

@@ -60,6 +60,8 @@ class GaussianProcess:
             learnt: what is nearly quadratic over the whole box is then known from few points.
         faint: whether values may be without noise: it is then expected to be less, and may be as little
             as 1e-10 of the values' variance instead of 1e-6, as may what the factorization adds.
+        as_trended: whether a process without a trend is computed as one with a trend of zero: slower,
+            but both kinds then share their compiled programs.
         features: random features of a drawn path's prior part.
         tuning_points: hyper-parameters are learnt from at most so many observations (the best half
             of them by value, the rest at random), which bounds the cost of large data.
@@ -78,6 +80,7 @@ class GaussianProcess:
     standardize: bool = True
     trend: bool = False
     faint: bool = False
+    as_trended: bool = False
     warp: Warp | None = None
     features: int = 1024
     tuning_points: int = 512
@@ -98,7 +101,7 @@ class GaussianProcess:
                     f"Give a positive number, or None to learn it."
                 )
         check_flags(ard=self.ard, relative=self.relative, standardize=self.standardize, trend=self.trend)
-        check_flags(faint=self.faint)
+        check_flags(faint=self.faint, as_trended=self.as_trended)
         if self.warp is not None:
             self._check_warp()
         if not isinstance(self.features, int) or self.features < 2 or self.features % 2:
@@ -148,11 +151,14 @@ class GaussianProcess:
         hyper = self.within_limits(tuned.hyper, data, scale)
         if self.points is not None:
             data = subset(data, self.points, key)
+        computed = hyper
+        if self.as_trended and not self.trend:
+            computed = hyper._replace(log_trend=np.full(2, -np.inf))
         with computing(single_thread=len(data.x) <= LARGEST_SMALL_MATRIX):
             posterior, jitter = to_numpy(
                 _condition_on(
                     kernel_class(self.kernel),
-                    hyper,
+                    computed,
                     data,
                     self.groups(data),
                     np.asarray(shift),  # arrays, since a Python float would compile anew per value

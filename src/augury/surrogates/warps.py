@@ -9,18 +9,15 @@ new family of power transformations to improve normality or symmetry"; Cowen-Riv
 """
 
 from dataclasses import dataclass
-from types import ModuleType
 from typing import Any, Protocol, runtime_checkable
 
 import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
 from augury._checks import check_real
 from augury._errors import UnsupportedError
 from augury._types import Array
-from augury.core.precision import public
 from augury.surrogates.base import Path, Posterior
 from augury.surrogates.gp_posterior import GPPosterior
 
@@ -35,11 +32,11 @@ class Warped(eqx.Module):
         """T(y)."""
         raise NotImplementedError
 
-    def inverse(self, w: Any, xp: ModuleType = np) -> Any:
-        """The y with T(y) = w, by the functions of `xp`: NumPy or jax.numpy."""
+    def inverse(self, w: Float[np.ndarray, "*n"]) -> Float[np.ndarray, "*n"]:
+        """The y with T(y) = w."""
         raise NotImplementedError
 
-    def slope(self, y: Any, xp: ModuleType = np) -> Any:
+    def slope(self, y: Float[np.ndarray, "*n"]) -> Float[np.ndarray, "*n"]:
         """T'(y)."""
         raise NotImplementedError
 
@@ -86,11 +83,11 @@ class LogWarped(Warped):
         """T(y)."""
         return -np.log((self.top - y) / self.unit + self.offset)
 
-    def inverse(self, w: Any, xp: ModuleType = np) -> Any:
+    def inverse(self, w: Float[np.ndarray, "*n"]) -> Float[np.ndarray, "*n"]:
         """top − unit·(exp(−w) − offset): never more than `offset` units above the largest value."""
-        return self.top - self.unit * (xp.exp(-w) - self.offset)
+        return self.top - self.unit * (np.exp(-w) - self.offset)
 
-    def slope(self, y: Any, xp: ModuleType = np) -> Any:
+    def slope(self, y: Float[np.ndarray, "*n"]) -> Float[np.ndarray, "*n"]:
         """1/(top − y + offset·unit)."""
         return 1.0 / (self.top - y + self.offset * self.unit)
 
@@ -121,15 +118,15 @@ class YeoJohnsonWarped(Warped):
         worse, better = np.maximum(v, 0.0), np.minimum(v, 0.0)
         return -np.log1p(worse) + 0.5 * ((1.0 - better) ** 2 - 1.0)
 
-    def inverse(self, w: Any, xp: ModuleType = np) -> Any:
+    def inverse(self, w: Float[np.ndarray, "*n"]) -> Float[np.ndarray, "*n"]:
         """The value of which w is the transformed one."""
-        worse, better = xp.minimum(w, 0.0), xp.maximum(w, 0.0)
-        return self.top - self.unit * (xp.expm1(-worse) + 1.0 - xp.sqrt(1.0 + 2.0 * better))
+        worse, better = np.minimum(w, 0.0), np.maximum(w, 0.0)
+        return self.top - self.unit * (np.expm1(-worse) + 1.0 - np.sqrt(1.0 + 2.0 * better))
 
-    def slope(self, y: Any, xp: ModuleType = np) -> Any:
+    def slope(self, y: Float[np.ndarray, "*n"]) -> Float[np.ndarray, "*n"]:
         """1/(1 + v) or 1 − v, per unit."""
         v = (self.top - y) / self.unit
-        return xp.where(v > 0.0, 1.0 / (1.0 + xp.maximum(v, 0.0)), 1.0 - xp.minimum(v, 0.0)) / self.unit
+        return np.where(v > 0.0, 1.0 / (1.0 + np.maximum(v, 0.0)), 1.0 - np.minimum(v, 0.0)) / self.unit
 
 
 QUARTILES = 1.349  # between those of a normal distribution, in deviations
@@ -147,7 +144,8 @@ def _unit(distances: Float[np.ndarray, " n"]) -> np.ndarray:
 class Unwarped(Posterior):
     """The belief of a process of transformed values, about the values themselves.
 
-    The mean is the median, T⁻¹(μ); standard deviations are those for small ones, σ/T'.
+    The mean is the median, T⁻¹(μ); standard deviations are those for small ones, σ/T'. To be read, not
+    to be compiled: all transformations share the programs of the process.
     """
 
     x: Float[Array, "capacity D"]  # observed points
@@ -158,21 +156,23 @@ class Unwarped(Posterior):
         """A drawn function of the values themselves."""
         return UnwarpedPath(self.inner.sample(key=key, scale=scale), self.warp)
 
-    @public
     def mean(self, x: Float[Array, "*n D"]) -> Float[Array, "*n"]:
         """T⁻¹(μ(x))."""
-        value: Array = self.warp.inverse(self.inner.mean(x), jnp)
-        return value
+        return self.warp.inverse(np.asarray(self.inner.mean(x)))
 
-    @public
     def var(self, x: Float[Array, "*n D"]) -> Float[Array, "*n"]:
         """σ²(x)/T'²."""
-        value: Array = self.inner.var(x) / self.warp.slope(self.mean(x), jnp) ** 2
-        return value
+        return self.predict(x)[1]
+
+    def predict(self, x: Float[Array, "*n D"]) -> tuple[Float[Array, "*n"], Float[Array, "*n"]]:
+        """Both."""
+        mean, var = self.inner.predict(x)
+        value = self.warp.inverse(np.asarray(mean))
+        return value, var / self.warp.slope(value) ** 2
 
     def incumbent(self) -> float:
         """The largest mean at the observed points."""
-        return float(self.warp.inverse(self.inner.incumbent()))
+        return float(self.warp.inverse(np.asarray(self.inner.incumbent())))
 
     @property
     def observations(self) -> int:
@@ -186,7 +186,7 @@ class Unwarped(Posterior):
     @property
     def noise_std(self) -> float:
         """The deviation of the noise where the mean is largest."""
-        return self.inner.noise_std / float(self.warp.slope(self.incumbent()))
+        return self.inner.noise_std / float(self.warp.slope(np.asarray(self.incumbent())))
 
     def leave_one_out(self) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
         """Mean and standard deviation of each observation given all the others."""
@@ -201,8 +201,6 @@ class UnwarpedPath(Path):
     path: Path
     warp: Warped
 
-    @public
     def __call__(self, x: Float[Array, "*n D"]) -> Float[Array, "*n"]:
         """T⁻¹ of the value at one point or at several."""
-        value: Array = self.warp.inverse(self.path(x), jnp)
-        return value
+        return self.warp.inverse(np.asarray(self.path(x)))
