@@ -9,7 +9,7 @@ from augury.bench.experiment_files import find_experiments, read_experiment
 from augury.bench.methods import available
 
 FILES = find_experiments(Path(__file__).parents[1] / "experiments")
-PAPERS = {"sto-bnts", "be-greedy", "ts-rsr", "neural-bo", "random-grid", "auto"}
+PAPERS = {"sto-bnts", "be-greedy", "ts-rsr", "neural-bo", "random-grid", "auto", "kinds"}
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -9,7 +9,18 @@ from augury.bench.problem import Factory, Problem
 
 # One row per module; each has a mapping PROBLEMS of factories. Importing a module needs no optional
 # package: factories import what they need, through `augury.bench.problem.package`.
-MODULES = ("synthetic", "gp_draws", "bbob", "automl", "lunar", "pushing", "rover", "pools", "sensitive")
+MODULES = (
+    "synthetic",
+    "gp_draws",
+    "bbob",
+    "automl",
+    "lunar",
+    "pushing",
+    "rover",
+    "pools",
+    "sensitive",
+    "stages",
+)
 
 
 def problems() -> Mapping[str, Factory]:
