@@ -1,6 +1,7 @@
 """The most probable of several models."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -23,13 +24,13 @@ def quadratic(n):
 
 def test_the_model_of_largest_evidence_is_elected():
     election = Election(MODELS)
-    x, bent = quadratic(29)
+    x, bent = quadratic(31)
     wave = np.sin(9.0 * x[:, 0]) * np.cos(7.0 * x[:, 1])
     for values, number in ((wave, 0), (bent, 1), (-np.exp(-8.0 * wave), 2)):
         data = Data.of(x, values)
         elected = election.tune(data, key=KEY)
         evidence = [model.tune(data, key=KEY).evidence for model in MODELS]
-        assert last_election(29) == 29
+        assert last_election(31) == 31
         assert elected.number == number == np.argmax(evidence)
         fit = election.fit(data, key=KEY, tuned=elected)
         alone = MODELS[number].fit(data, key=KEY, tuned=elected.tuned)
@@ -38,9 +39,32 @@ def test_the_model_of_largest_evidence_is_elected():
 
 def test_elections_are_held_when_the_data_have_grown():
     held = sorted({last_election(n) for n in range(200)})
-    assert held[:14] == [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13]
-    assert all(b == max(a + 1, int(1.15 * a)) for a, b in itertools.pairwise(held))
-    assert len(held) < 40
+    assert held[:15] == [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 19]
+    assert all(b == max(a + 1, int(1.2 * a)) for a, b in itertools.pairwise(held))
+    assert len(held) < 35
+
+
+def test_hyper_parameters_are_learnt_at_every_third_of_a_hundred_observations():
+    space = augury.Space(a=augury.Float(0.0, 1.0), b=augury.Float(0.0, 1.0))
+    opt = augury.Optimizer(space, augury.Algorithm(Election(MODELS), "ei"), seed=0)
+    for i, (row, value) in enumerate(zip(*quadratic(103), strict=True)):
+        opt.tell({"a": row[0], "b": row[1]}, float(value))
+        if i + 1 >= 99:
+            learnt = opt.ask().info["fit"]["lengthscale"]
+            if i + 1 in (99, 102):
+                last = learnt
+            assert learnt == last
+
+
+def test_a_process_without_a_trend_is_the_same_computed_as_one_with_a_trend():
+    data = Data.of(*quadratic(30))
+    process = GaussianProcess(faint=True)
+    one, other = (p.fit(data, key=KEY) for p in (process, replace(process, as_trended=True)))
+    assert one.info == pytest.approx(other.info)
+    for a, b in zip(one.posterior.predict(NEW), other.posterior.predict(NEW), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6)
+    draws = [fit.posterior.sample(key=KEY)(NEW) for fit in (one, other)]
+    np.testing.assert_allclose(*draws, rtol=1e-5, atol=1e-8)
 
 
 def test_between_elections_the_first_data_decide_and_all_are_learnt_from():

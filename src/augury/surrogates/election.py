@@ -16,7 +16,7 @@ from augury.surrogates.gp import GaussianProcess
 from augury.surrogates.hyperfit import Tuned
 from augury.surrogates.warps import Log, YeoJohnson
 
-GROWTH = 1.15  # of the number of observations, from one election to the next
+GROWTH = 1.2  # of the number of observations, from one election to the next
 ELECTORS = 128  # observations that decide, at most
 POINTS = 1024  # observations that the elected model's posterior is made of, at most
 KEPT = 64  # elections
@@ -50,7 +50,7 @@ class Election:
     """Of several Gaussian processes the one under which the values are most probable.
 
     The density is that of the values in their own units at the most probable hyper-parameters. An
-    election is held when the data have grown by 15 %, with the data of that moment; in between, the
+    election is held when the data have grown by 20 %, with the data of that moment; in between, the
     elected model's hyper-parameters are learnt from 64 observations on at every second one, from 96 on
     at every third, and so on.
 
@@ -127,7 +127,7 @@ def elect(election: Election, known: Known) -> Elected:
 
 
 def last_election(n: int) -> int:
-    """The number of observations at which there was one last: every one up to 14, then 16, 18, 20, …"""
+    """The number of observations at which there was one last: every one up to 10, then 12, 14, 16, 19, …"""
     at = 0
     while (following := max(at + 1, int(GROWTH * at))) <= n:
         at = following

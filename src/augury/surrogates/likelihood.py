@@ -41,6 +41,7 @@ class Likelihood:
         self._jitter = jitter
         self.lengthscales = int(groups.max(initial=-1)) + 1
         self._trends = _trends(x, jitter) if trend else []
+        self._halves = [2.0 * np.triu(G, 1) + np.diag(G.diagonal()) for G in self._trends]
         self.kind, self.groups, self._x, self._y = kind, groups, np.ascontiguousarray(x.T), y
         self._slope, self._C = np.zeros((2, n, n))
         self._left, self._right = np.ones((2, dim + 2, n))
@@ -73,11 +74,12 @@ class Likelihood:
         gradient = np.empty_like(theta)
         ours = slice(self.lengthscales, len(theta) - 2)
         weights = np.exp(theta[ours])
-        gradient[ours] = [0.5 * w * _sum(W, G) for w, G in zip(weights, self._trends, strict=True)]
+        sums = [np.vdot(W.T, half) for half in self._halves]  # over all pairs, W's upper half being 0
+        gradient[ours] = 0.5 * weights * sums
         W *= self._slope.T
         ab = self._right[:-1]  # the scaled inputs and a row of ones
-        sums = blas.dsymm(1.0, W, ab.T, lower=1).T
-        pairs = ((sums[-1] * ab[:-1] - sums[:-1]) * ab[:-1]).sum(1)
+        products = blas.dsymm(1.0, W, ab.T, lower=1).T
+        pairs = ((products[-1] * ab[:-1] - products[:-1]) * ab[:-1]).sum(1)
         gradient[: ours.start] = np.bincount(self.groups, -2.0 * variance * pairs, minlength=ours.start)
         # K = variance·∂K/∂variance + trend + noise·I, and tr((K⁻¹ − ααᵀ)K) = n − yᵀK⁻¹y
         gradient[-2] = 0.5 * (len(z) - fit - noise * in_diagonal) - gradient[ours].sum()
@@ -112,11 +114,6 @@ def _trends(x: Float[np.ndarray, "n D"], jitter: float) -> list[Float[np.ndarray
     unit = jitter * np.eye(len(x))
     first, second = trend_units(x.shape[1])
     return [G + first * unit, G**2 + second * unit]
-
-
-def _sum(W: Float[np.ndarray, "n n"], G: Float[np.ndarray, "n n"]) -> float:
-    """Σ_ij W_ij G_ij of symmetric matrices, of which W's lower half is given."""
-    return float(2.0 * np.vdot(np.tril(W, -1), G) + W.diagonal() @ G.diagonal())
 
 
 def invert_triangular(L: Float[np.ndarray, "n n"]) -> None:
