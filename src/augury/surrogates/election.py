@@ -127,7 +127,7 @@ def elect(election: Election, known: Known) -> Elected:
 
 
 def last_election(n: int) -> int:
-    """The number of observations at which there was one last: every one up to 10, then 12, 14, 16, 19, …"""
+    """The number of observations at which one was held last: all up to 10, then 12, 14, 16, 19, …"""
     at = 0
     while (following := max(at + 1, int(GROWTH * at))) <= n:
         at = following
