@@ -61,9 +61,9 @@ def check_method(method: Method) -> None:
 
 
 def driver(job: Job, problem: Problem, device: Device = "cpu") -> Driver:
-    """What drives the job's method on the problem; a peer computes where it likes."""
+    """What drives the job's method on the problem."""
     if "peer" in job.method.spec:
-        return PeerDriver(job, problem)
+        return PeerDriver(job, problem, device)
     return OwnDriver(job, problem, device)
 
 

@@ -16,6 +16,7 @@ from augury._errors import AuguryError, UnsupportedError
 from augury.bench.driver import Asked, Event, NotAvailableError
 from augury.bench.experiment import Job
 from augury.bench.problem import Problem
+from augury.core.precision import Device
 from augury.space import Pool
 
 CHILD = Path(__file__).with_name("child.py")
@@ -108,7 +109,7 @@ class PeerDriver:
     A resumed run is a new peer that is told the past.
     """
 
-    def __init__(self, job: Job, problem: Problem) -> None:
+    def __init__(self, job: Job, problem: Problem, device: Device = "cpu") -> None:
         check_peer(job.method.name, job.method.spec)
         self._peer = find_peer(job.method.spec["peer"])
         if isinstance(problem.space, Pool):
@@ -126,6 +127,7 @@ class PeerDriver:
             "past": 0,
             "batch": job.task.batch,
             "evaluations": job.task.evaluations,
+            "device": device,
             "settings": dict(job.method.spec.get("settings", {})),
         }
         self._next = 0

@@ -2,8 +2,8 @@
 
 Run as `python -I child.py`, it answers each line of JSON on standard input by one on standard output:
 
-* ``{"do": "start", "peer", "space", "direction", "seed", "past", "batch", "evaluations", "settings"}``
-  -> ``{"versions": {package: version}}``; a second one begins anew
+* ``{"do": "start", "peer", "space", "direction", "seed", "past", "batch", "evaluations", "device",
+  "settings"}`` -> ``{"versions": {package: version}}``; a second one begins anew
 * ``{"do": "past", "number", "params", "value", "initial"}``, a point that this process was not asked
   for, and ``{"do": "pending", "number", "params"}``, one whose value will be told -> ``{}``
 * ``{"do": "ask", "numbers"}`` -> ``{"points": [params, ...], "peak_mib"}``
@@ -206,6 +206,7 @@ class Setup:
     past: int  # events before this process
     batch: int
     evaluations: int
+    device: str = "cpu"  # or "gpu": where a peer that can compute there does
 
     @property
     def stream(self) -> int:
@@ -283,7 +284,8 @@ def start(request: Mapping[str, Any]) -> tuple[Session, dict[str, str]]:
         raise Unsupported("a space must have a parameter that is not fixed")
     module, name, packages = ADAPTERS[request["peer"]]
     versions = {package: importlib.metadata.version(package) for package in packages}
-    setup = Setup(space, *(request[key] for key in ("seed", "past", "batch", "evaluations")))
+    known = ("seed", "past", "batch", "evaluations", "device")
+    setup = Setup(space, *(request[key] for key in known))
     random.seed(setup.stream)
     build = getattr(importlib.import_module(module), name)
     try:

@@ -71,6 +71,7 @@ class Turbo:
         import torch
 
         torch.manual_seed(setup.stream)
+        self._device = "cuda" if setup.device == "gpu" else "cpu"
         self._torch, self._botorch, self._gpytorch = torch, botorch, gpytorch
         self._setup = setup
         self._d, self._batch = setup.space.width, setup.batch
@@ -132,11 +133,12 @@ class Turbo:
     def _thompson(self, n: int) -> Any:
         """The best candidates of n draws from the posterior, each at a place of its own."""
         torch = self._torch
-        x = torch.tensor(self._rows, dtype=torch.double)
-        y = -torch.tensor(self._losses, dtype=torch.double)
+        x = torch.tensor(self._rows, dtype=torch.double, device=self._device)
+        y = -torch.tensor(self._losses, dtype=torch.double, device=self._device)
         y = (y - y.mean()) / y.std().clamp_min(1e-9)
         model = self._model(x, y[:, None])
-        candidates = self._perturbed(x[y.argmax()], self._lengthscales(model))
+        center, lengthscales = x[y.argmax()].cpu(), self._lengthscales(model).cpu()
+        candidates = self._perturbed(center, lengthscales).to(x)
         exact = self._gpytorch.settings.max_cholesky_size(math.inf)
         with torch.no_grad(), exact:
             draws = model.posterior(candidates).rsample(torch.Size([n])).squeeze(-1)  # (n, candidates)
