@@ -1,4 +1,4 @@
-"""The most probable of several models."""
+"""The best predictor of several models."""
 
 import itertools
 from dataclasses import replace
@@ -22,16 +22,16 @@ def quadratic(n):
     return x, -((x - 0.4) ** 2).sum(1)
 
 
-def test_the_model_of_largest_evidence_is_elected():
+def test_the_model_that_predicts_best_is_elected():
     election = Election(MODELS)
     x, bent = quadratic(31)
     wave = np.sin(9.0 * x[:, 0]) * np.cos(7.0 * x[:, 1])
     for values, number in ((wave, 0), (bent, 1), (-np.exp(-8.0 * wave), 2)):
         data = Data.of(x, values)
         elected = election.tune(data, key=KEY)
-        evidence = [model.tune(data, key=KEY).evidence for model in MODELS]
+        left_out = [model.tune(data, key=KEY).left_out for model in MODELS]
         assert last_election(31) == 31
-        assert elected.number == number == np.argmax(evidence)
+        assert elected.number == number == np.argmax(left_out)
         fit = election.fit(data, key=KEY, tuned=elected)
         alone = MODELS[number].fit(data, key=KEY, tuned=elected.tuned)
         np.testing.assert_array_equal(fit.posterior.mean(NEW), alone.posterior.mean(NEW))
@@ -119,5 +119,5 @@ def test_many_data_elect_by_some_of_them_and_the_elected_learns_from_more():
 def test_the_default_says_what_was_elected_and_of_how_many():
     x, y = quadratic(20)
     fitted = Election().fit(Data.of(x, y), key=KEY)
-    assert fitted.info["elected"].endswith("of 13 processes")
+    assert "of 13 processes the best" in fitted.info["elected"]
     assert "with a trend" in fitted.info["elected"]

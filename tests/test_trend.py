@@ -14,18 +14,20 @@ from augury.surrogates.likelihood import BASE_JITTER, Likelihood
 from known_gp import KEY, NEW, NOISE, assert_predicts, matern52
 from samples import distance, observations
 
-LENGTHSCALE, VARIANCE, LINEAR, QUADRATIC = np.array([0.3, 0.5, 0.9]), 2.0, 0.7, 0.4
+LENGTHSCALE, VARIANCE, LINEAR, QUADRATIC, BOWL = np.array([0.3, 0.5, 0.9]), 2.0, 0.7, 0.4, 0.3
 MODEL = GaussianProcess(
     lengthscale=tuple(LENGTHSCALE), variance=VARIANCE, noise=NOISE, standardize=False, trend=True
 )
 ZERO = np.zeros(())
-TUNED = Tuned(Hyper(np.zeros(3), ZERO, ZERO, np.log([LINEAR, QUADRATIC])), ZERO, ZERO, ZERO)
-UNIT = VARIANCE + LINEAR * 3 / 3 + QUADRATIC * 3**2 / 9  # that jitter is a part of
+TUNED = Tuned(Hyper(np.zeros(3), ZERO, ZERO, np.log([LINEAR, QUADRATIC, BOWL])), ZERO, ZERO, ZERO)
+UNIT = VARIANCE + LINEAR * 3 / 3 + (QUADRATIC + BOWL) * 3**2 / 9  # that jitter is a part of
 
 
 def covariance(a, b):
-    products = (2.0 * a - 1.0) @ (2.0 * b - 1.0).T
-    return matern52(a, b, LENGTHSCALE, VARIANCE) + LINEAR * products + QUADRATIC * products**2
+    a_, b_ = 2.0 * a - 1.0, 2.0 * b - 1.0
+    products, squares = a_ @ b_.T, np.outer((a_**2).sum(1), (b_**2).sum(1))
+    trend = LINEAR * products + QUADRATIC * products**2 + BOWL * squares
+    return matern52(a, b, LENGTHSCALE, VARIANCE) + trend
 
 
 def dense(x, y, new=NEW):
@@ -42,7 +44,7 @@ def posterior(n=20):
 def test_the_posterior_is_the_dense_one():
     x, y, fit = posterior()
     assert_predicts(fit.posterior, dense(x, y))
-    assert fit.info["trend"] == pytest.approx({"linear": LINEAR, "quadratic": QUADRATIC})
+    assert fit.info["trend"] == pytest.approx({"linear": LINEAR, "quadratic": QUADRATIC, "bowl": BOWL})
     assert fit.info["jitter"] == pytest.approx(BASE_JITTER * UNIT, rel=1e-5)
     more = fit.posterior.condition(NEW[:2], np.array([1.0, -1.0]))
     expected = dense(np.concatenate([x, NEW[:2]]), np.append(y, [1.0, -1.0]))
@@ -59,7 +61,7 @@ def test_paths_have_the_moments_of_the_joint_posterior(n):
 def test_the_likelihood_and_its_gradient():
     x, y = observations(30)
     likelihood = Likelihood(KERNELS["matern52"], x, y, np.arange(3), trend=True)
-    theta = np.log([*LENGTHSCALE, LINEAR, QUADRATIC, VARIANCE, NOISE])
+    theta = np.log([*LENGTHSCALE, LINEAR, QUADRATIC, BOWL, VARIANCE, NOISE])
     K = covariance(x, x) + (NOISE + BASE_JITTER * UNIT) * np.eye(30)
     expected = -multivariate_normal(np.zeros(30), K).logpdf(y) - 15.0 * np.log(2.0 * np.pi)
     value, gradient = likelihood.value_and_gradient(theta)
@@ -68,6 +70,36 @@ def test_the_likelihood_and_its_gradient():
     for i, e in enumerate(1e-5 * np.eye(len(theta))):
         slope = (likelihood.value(theta + e) - likelihood.value(theta - e)) / 2e-5
         assert gradient[i] == pytest.approx(slope, rel=1e-5, abs=1e-5)
+
+
+def test_values_left_out_are_those_of_a_process_that_does_not_know_them():
+    x, y = observations(25)
+    likelihood = Likelihood(KERNELS["matern52"], x, y, np.arange(3), trend=True)
+    K = covariance(x, x) + (NOISE + BASE_JITTER * UNIT) * np.eye(25)
+    expected = 0.5 * 25 * np.log(2.0 * np.pi)
+    for i in range(25):
+        others = np.arange(25) != i
+        weights = np.linalg.solve(K[np.ix_(others, others)], K[others, i])
+        variance = K[i, i] - weights @ K[others, i]
+        expected += multivariate_normal(weights @ y[others], variance).logpdf(y[i])
+    theta = np.log([*LENGTHSCALE, LINEAR, QUADRATIC, BOWL, VARIANCE, NOISE])
+    assert likelihood.left_out(theta) == pytest.approx(expected, rel=1e-9)
+    theta[3:] = -800.0  # a covariance of zeros
+    assert likelihood.left_out(theta) == -np.inf
+
+
+def test_a_bowl_in_many_dimensions_is_known_from_a_few_more_points_than_these():
+    rng = np.random.default_rng(2)
+    x, new = rng.random((2, 40, 20))
+
+    def bowl(x):
+        return -((x - 0.3) ** 2).sum(1)
+
+    errors = []
+    for trend in (False, True):
+        fit = GaussianProcess(trend=trend).fit(Data.of(x, bowl(x)), key=KEY)
+        errors.append(np.abs(fit.posterior.mean(new) - bowl(new)).max() / bowl(new).std())
+    assert errors[1] < 0.05 < 0.2 * errors[0]
 
 
 def test_a_quadratic_function_is_known_from_few_points():

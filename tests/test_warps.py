@@ -64,26 +64,26 @@ def test_a_process_of_transformed_values_is_the_process_of_these_values(warp):
     assert "warp" in fit.info
 
 
-def test_evidence_is_the_density_of_the_values_in_their_own_units():
+def test_models_are_compared_by_the_density_of_the_values_in_their_own_units():
     x, y = heavy()
     for warp in (None, *WARPS):
         model = GaussianProcess(warp=warp)
         one, other = (model.tune(Data.of(x, a * y + 3.0), key=KEY) for a in (1.0, 100.0))
-        assert other.evidence == pytest.approx(one.evidence - 20 * np.log(100.0), abs=1e-3)
+        assert other.left_out == pytest.approx(one.left_out - 20 * np.log(100.0), abs=1e-3)
     warp = Log(0.1)
     w = warp.on(y)(y)
     plain = GaussianProcess().tune(Data.of(x, w), key=KEY)
     warped = GaussianProcess(warp=warp).tune(Data.of(x, y), key=KEY)
     jacobian = np.log(warp.on(y).slope(y)).sum()
-    assert warped.evidence == pytest.approx(plain.evidence + jacobian, rel=1e-9)
+    assert warped.left_out == pytest.approx(plain.left_out + jacobian, rel=1e-9)
 
 
-def test_evidence_prefers_the_transformation_that_the_values_have():
+def test_the_transformation_that_the_values_have_predicts_them_best():
     rng = np.random.default_rng(0)
     x = rng.random((40, 3))
     smooth = np.sin(5 * x[:, 0]) + x[:, 1] ** 2
     for y, prefers_log in ((smooth, False), (-np.exp(-6.0 * smooth), True)):
-        none, log = (GaussianProcess(warp=w).tune(Data.of(x, y), key=KEY).evidence for w in (None, Log()))
+        none, log = (GaussianProcess(warp=w).tune(Data.of(x, y), key=KEY).left_out for w in (None, Log()))
         assert bool(log > none) is prefers_log
 
 

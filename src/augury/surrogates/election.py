@@ -1,4 +1,4 @@
-"""The most probable of several models, elected anew as the data grow."""
+"""Of several models the one that predicts best, elected anew as the data grow."""
 
 import functools
 import hashlib
@@ -47,12 +47,16 @@ def defaults() -> tuple[GaussianProcess, ...]:
 
 @dataclass(frozen=True)
 class Election:
-    """Of several Gaussian processes the one under which the values are most probable.
+    """Of several Gaussian processes the one that predicts every value best from all others.
 
-    The density is that of the values in their own units at the most probable hyper-parameters. An
-    election is held when the data have grown by 20 %, with the data of that moment; in between, the
-    elected model's hyper-parameters are learnt from 64 observations on at every second one, from 96 on
-    at every third, and so on.
+    What is compared is the density of each value, in its own units, given the other ones
+    (leave-one-out), at the model's most probable hyper-parameters. The density of all values together
+    would ask how well a model predicts them from the prior; a model that is too sure of itself, with
+    more lengthscales than the data can tell apart, loses more here. An election is held when the data
+    have grown by 20 %, with the data of that moment; in between, the elected model's hyper-parameters
+    are learnt from 64 observations on at every second one, from 96 on at every third, and so on.
+
+    Reference: Rasmussen & Williams (2006), "Gaussian processes for machine learning", section 5.4.2.
 
     Args:
         models: the processes.
@@ -91,7 +95,7 @@ class Election:
         trend = "with" if model.trend else "without"
         scales = "a lengthscale for each parameter" if model.ard else "one lengthscale"
         about = f"{model.kernel} with {scales}, {trend} a trend, of {model.warp or 'the values'}"
-        why = f"the most probable of {len(self.models)} processes"
+        why = f"of {len(self.models)} processes the best at predicting each value from the others"
         return replace(fit, info={**fit.info, "elected": f"{about}: {why}"})
 
     def elected(self, tuned: Elected) -> GaussianProcess:
@@ -119,10 +123,10 @@ class Known:
 
 @functools.lru_cache(maxsize=KEPT)
 def elect(election: Election, known: Known) -> Elected:
-    """The model of largest evidence; of equal ones the first."""
+    """The model that predicts best; of equal ones the first."""
     models = (replace(m, tuning_points=min(m.tuning_points, ELECTORS)) for m in election.models)
     tuned = [model.tune(known.data, key=root_key(0)) for model in models]
-    best = int(np.argmax([one.evidence for one in tuned]))
+    best = int(np.argmax([one.left_out for one in tuned]))
     return Elected(best, tuned[best])
 
 

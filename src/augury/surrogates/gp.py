@@ -18,6 +18,7 @@ from augury.surrogates.hyperfit import (
     DEFAULT_LOWER,
     DEFAULT_UPPER,
     FAINT,
+    TREND_DEGREES,
     USUAL,
     Hyper,
     Limits,
@@ -56,8 +57,9 @@ class GaussianProcess:
         standardize: whether y is standardized; False takes a prior mean of zero.
         warp: transforms the values first, so that the process is about T(y): :class:`Log` or
             :class:`YeoJohnson`. `variance` and `noise` must be learnt then, or `relative`.
-        trend: whether the function is one of the kernel's plus a quadratic one, whose two variances are
-            learnt: what is nearly quadratic over the whole box is then known from few points.
+        trend: whether the function is one of the kernel's plus a quadratic one, whose three variances are
+            learnt (:class:`Trended`): what is nearly quadratic over the whole box is then known from few
+            points.
         faint: whether values may be without noise: it is then expected to be less, and may be as little
             as 1e-10 of the values' variance instead of 1e-6, as may what the factorization adds.
         as_trended: whether a process without a trend is computed as one with a trend of zero: slower,
@@ -140,7 +142,7 @@ class GaussianProcess:
                 self._noise,
             )
         slopes = np.zeros(n) if warp is None else np.log(warp.slope(warp.inverse(data.y[:n])))
-        return tuned._replace(evidence=tuned.log_posterior - n * np.log(scale) + slopes.sum())
+        return tuned._replace(left_out=tuned.left_out - n * np.log(scale) + slopes.sum())
 
     def fit(self, data: Data, *, key: KeyArray, tuned: Tuned | None = None) -> Fit:
         """The posterior given all of `data`, with `tuned` hyper-parameters or new ones."""
@@ -153,7 +155,7 @@ class GaussianProcess:
             data = subset(data, self.points, key)
         computed = hyper
         if self.as_trended and not self.trend:
-            computed = hyper._replace(log_trend=np.full(2, -np.inf))
+            computed = hyper._replace(log_trend=np.full(len(TREND_DEGREES), -np.inf))
         with computing(single_thread=len(data.x) <= LARGEST_SMALL_MATRIX):
             posterior, jitter = to_numpy(
                 _condition_on(
@@ -209,7 +211,10 @@ class GaussianProcess:
     def _limits(self, data: Data, scale: float) -> Limits:
         lower, upper = (
             Hyper(
-                np.full(data.dim, low), np.float64(v), np.float64(noise), np.full(2 * self.trend, trend)
+                np.full(data.dim, low),
+                np.float64(v),
+                np.float64(noise),
+                np.full(len(TREND_DEGREES) * self.trend, trend),
             )
             for low, v, noise, trend in (DEFAULT_LOWER, DEFAULT_UPPER)
         )
@@ -289,7 +294,7 @@ def describe(tuned: Tuned, hyper: Hyper, groups: np.ndarray, scale: float, jitte
         "lengthscale": np.exp(hyper.log_lengthscale[:parameters]).tolist(),
         "variance": float(np.exp(hyper.log_variance) * scale**2),
         "noise": float(np.exp(hyper.log_noise) * scale**2),
-        **({"trend": dict(zip(("linear", "quadratic"), trend, strict=True))} if trend else {}),
+        **({"trend": dict(zip(("linear", "quadratic", "bowl"), trend, strict=True))} if trend else {}),
         "log_posterior": float(tuned.log_posterior),
         "tuning_evaluations": int(tuned.evaluations),
         "tuning_converged": bool(tuned.converged),

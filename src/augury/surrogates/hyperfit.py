@@ -6,7 +6,7 @@ problem. Each logarithm has a normal prior:
     log lengthscale ~ N(√2 − 3 + ½ log P, 3)      P = number of parameters
     log variance    ~ N(0, 1)
     log noise       ~ N(−8, 4), or N(−12, 16) where values may have none (`FAINT`)
-    log linear      ~ N(−log P, 9),   log quadratic ~ N(−2 log P, 9),   where there is a trend
+    log linear      ~ N(−log P, 9),   log quadratic and log bowl ~ N(−2 log P, 9),   of a trend
 
 The lengthscale's is the dimension-scaled prior of Hvarfner, Hellsten & Nardi (2024), "Vanilla Bayesian
 optimization performs great in high dimensions" (their log-normal's mode, as a normal in the
@@ -36,13 +36,16 @@ FIRST_EVALUATIONS = 6  # of the likelihood, from the best start of each kind
 MAX_EVALUATIONS = 60  # in all, from the better of the two
 
 
+TREND_DEGREES = (1.0, 2.0, 2.0)  # in which the parts of a trend, linear, quadratic and bowl, grow with P
+
+
 class Hyper(NamedTuple):
     """Logarithms of the hyper-parameters in standardized units; lengthscales by group."""
 
     log_lengthscale: Float[Array, " D"]
     log_variance: Float[Array, ""]
     log_noise: Float[Array, ""]
-    log_trend: Float[Array, " t"] = np.zeros(0)  # linear and quadratic; nothing without a trend
+    log_trend: Float[Array, " t"] = np.zeros(0)  # linear, quadratic and bowl; nothing without a trend
 
 
 class Limits(NamedTuple):
@@ -63,7 +66,7 @@ class Noise(NamedTuple):
 
 USUAL, FAINT = Noise(-8.0, 2.0, 1e-6, BASE_JITTER), Noise(-12.0, 4.0, 1e-10, 1e-10)
 
-# of lengthscales, variance, noise and the two of a trend
+# of lengthscales, variance, noise and the three of a trend
 DEFAULT_LOWER = (np.log(5e-3), np.log(1e-3), np.log(USUAL.smallest), np.log(1e-8))
 DEFAULT_UPPER = (np.log(1e3), np.log(1e3), np.log(1.0), np.log(1e3))
 
@@ -75,7 +78,7 @@ class Tuned(NamedTuple):
     log_posterior: float
     evaluations: int
     converged: bool
-    evidence: float = 0.0  # log_posterior of the values in their own units, to compare models by
+    left_out: float = 0.0  # log density of each value given all others, summed: to compare models by
 
 
 def build(kind: type[Stationary], hyper: Hyper, groups: Int[Array, " D"]) -> tuple[Kernel, Array]:
@@ -119,8 +122,8 @@ def single_inputs(
 
 def mostly_trend(lengthscales: int) -> Float[np.ndarray, "1 p"]:
     """A start of a fourth kind: the trend explains the values, and the stationary part what is left."""
-    z = np.zeros((1, lengthscales + 4))
-    z[0, lengthscales:-1] = 1.0, 1.0, -2.0
+    z = np.zeros((1, lengthscales + len(TREND_DEGREES) + 2))
+    z[0, lengthscales:-1] = 1.0, 1.0, 1.0, -2.0
     return z
 
 
@@ -135,7 +138,7 @@ class Density:
         n, trend = likelihood.lengthscales, len(limits.lower.log_trend)
         self.mean = np.zeros(n + trend + 2)
         self.mean[:n] = np.sqrt(2.0) - 3.0 + 0.5 * np.log(parameters)
-        self.mean[n:-2] = -np.log(parameters) * np.arange(1, trend + 1)
+        self.mean[n:-2] = -np.log(parameters) * np.array(TREND_DEGREES)[:trend]
         self.mean[-1] = noise.mean
         self.deviation = np.ones_like(self.mean)
         self.deviation[:n] = np.sqrt(3.0)
@@ -199,7 +202,8 @@ def tune(
     lengthscales = np.full(x.shape[1], density.mean[0])  # of no use beyond the number of groups
     lengthscales[:n] = theta[:n]
     hyper = Hyper(lengthscales, theta[-2], theta[-1], theta[n:-2])
-    return Tuned(hyper, -loss, density.evaluations, converged)
+    left_out = likelihood.left_out(theta) if len(x) else 0.0
+    return Tuned(hyper, -loss, density.evaluations, converged, left_out)
 
 
 def _best_of(density: Density, kinds: Sequence[Float[np.ndarray, "candidates p"]]) -> Search[Density]:

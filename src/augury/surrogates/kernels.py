@@ -174,36 +174,44 @@ class Matern52(Stationary):
 class Trended(Kernel):
     """A stationary kernel and the covariance of a quadratic function with random coefficients.
 
-        k(a, b) + linear·⟨a', b'⟩ + quadratic·⟨a', b'⟩²,   a' = 2a − 1
+        k(a, b) + linear·⟨a', b'⟩ + quadratic·⟨a', b'⟩² + bowl·‖a'‖²‖b'‖²,   a' = 2a − 1
 
     A function that is nearly quadratic over the whole box is known from few points then, and what it
-    differs by is left to the stationary part.
+    differs by is left to the stationary part. The bowl is the curvature that all directions have in
+    common, one coefficient among D²/2: with the linear part it is known from D + 2 points.
     """
 
     around: Stationary
     linear: Float[Array, ""]
     quadratic: Float[Array, ""]
+    bowl: Float[Array, ""]
 
     def unit(self, dim: int) -> Float[Array, ""]:
         """The stationary variance, and the trend's at a point where ‖a'‖² is the mean of the cube's."""
-        first, second = trend_units(dim)
-        return self.around.variance + first * self.linear + second * self.quadratic
+        first, second, third = trend_units(dim)
+        trend = first * self.linear + second * self.quadratic + third * self.bowl
+        return self.around.variance + trend
 
     def gram(self, a: Float[Array, "n D"], b: Float[Array, "m D"]) -> Float[Array, "n m"]:
         """The covariance of all pairs."""
-        products = (2.0 * a - 1.0) @ (2.0 * b - 1.0).T
-        return self.around.gram(a, b) + products * (self.linear + self.quadratic * products)
+        za, zb = 2.0 * a - 1.0, 2.0 * b - 1.0
+        products = za @ zb.T
+        squares = jnp.sum(za**2, axis=-1)[:, None] * jnp.sum(zb**2, axis=-1)
+        trend = products * (self.linear + self.quadratic * products) + self.bowl * squares
+        return self.around.gram(a, b) + trend
 
     def diagonal(self, x: Float[Array, "*n D"]) -> Float[Array, "*n"]:
         """k(x, x)."""
         square = jnp.sum((2.0 * x - 1.0) ** 2, axis=-1)
-        return self.around.diagonal(x) + square * (self.linear + self.quadratic * square)
+        trend = square * (self.linear + (self.quadratic + self.bowl) * square)
+        return self.around.diagonal(x) + trend
 
     def draw(self, count: int, dim: int, *, key: KeyArray) -> "TrendDraw":
         """A stationary draw and a quadratic function whose coefficients are normal."""
         rng = generator(fold(key, 2))
         slope = np.sqrt(np.asarray(self.linear)) * rng.standard_normal(dim)
         curvature = np.sqrt(np.asarray(self.quadratic)) * rng.standard_normal((dim, dim))
+        curvature += np.sqrt(np.asarray(self.bowl)) * rng.standard_normal() * np.eye(dim)
         return TrendDraw(self.around.draw(count, dim, key=key), slope, curvature)
 
 
@@ -220,9 +228,9 @@ class TrendDraw(eqx.Module):
         return self.around(x) + z @ self.slope + jnp.sum((z @ self.curvature) * z, axis=-1)
 
 
-def trend_units(dim: int) -> tuple[float, float]:
-    """E‖x'‖² and its square, for x uniform in the cube."""
-    return dim / 3.0, dim**2 / 9.0
+def trend_units(dim: int) -> tuple[float, float, float]:
+    """Of the three parts of a trend, their size at a point where ‖x'‖² is the mean of the cube's."""
+    return dim / 3.0, dim**2 / 9.0, dim**2 / 9.0
 
 
 def _gaussian(count: int, lengthscale: Array, rng: Generator) -> np.ndarray:

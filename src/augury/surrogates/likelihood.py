@@ -6,7 +6,7 @@ The search for hyper-parameters spends nearly all its time here. It is written o
 compiled: the small operations of a compiled one wait for each other's threads, rows would be padding,
 and there is nothing to compile when the data grow.
 
-Reference: Rasmussen & Williams (2006), "Gaussian processes for machine learning", section 5.4.1.
+Reference: Rasmussen & Williams (2006), "Gaussian processes for machine learning", section 5.4.
 """
 
 import numpy as np
@@ -23,7 +23,7 @@ BLOCK = 1 << 13  # kernel values computed together: their temporaries stay in th
 class Likelihood:
     """−log p(y | θ) of standardized data, θ = (log lengthscale per group, log variance, log noise).
 
-    With a `trend`, the logarithms of its linear and its quadratic variance stand before the variance.
+    With a `trend`, the logarithms of its three variances (`kernels.Trended`) stand before the variance.
     Buffers are kept between evaluations, since fresh memory costs time.
     """
 
@@ -86,6 +86,20 @@ class Likelihood:
         gradient[-1] = 0.5 * noise * in_diagonal
         return 0.5 * fit + log_det, gradient
 
+    def left_out(self, theta: Float[np.ndarray, " p"]) -> float:
+        """The sum of log p(yᵢ | all others, θ) without its constant; −∞ where K has no factor.
+
+        Given the others, yᵢ is normal with mean yᵢ − αᵢ/(K⁻¹)ᵢᵢ and variance 1/(K⁻¹)ᵢᵢ, eq. 5.12.
+        """
+        L = self._factor(theta)
+        if L is None:
+            return -np.inf
+        invert_triangular(L)
+        alpha = (L @ self._y) @ L
+        precision = np.einsum("ij,ij->j", L, L)
+        value = float(0.5 * (np.log(precision) - alpha**2 / precision).sum())
+        return value if np.isfinite(value) else -np.inf
+
     def _factor(self, theta: np.ndarray) -> np.ndarray | None:
         """The lower factor of K + noise·I, in a buffer; None if it has none."""
         variance, noise = np.exp(theta[-2:])
@@ -108,12 +122,13 @@ class Likelihood:
 
 
 def _trends(x: Float[np.ndarray, "n D"], jitter: float) -> list[Float[np.ndarray, "n n"]]:
-    """The covariances of a linear and of a quadratic function, each with its part of the jitter."""
+    """The covariances of a linear function, a quadratic one and a bowl with their parts of the jitter."""
     z = 2.0 * x - 1.0
     G = z @ z.T
     unit = jitter * np.eye(len(x))
-    first, second = trend_units(x.shape[1])
-    return [G + first * unit, G**2 + second * unit]
+    squares = (z**2).sum(1)
+    parts = (G, G**2, np.outer(squares, squares))
+    return [part + size * unit for part, size in zip(parts, trend_units(x.shape[1]), strict=True)]
 
 
 def invert_triangular(L: Float[np.ndarray, "n n"]) -> None:
