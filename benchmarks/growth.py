@@ -11,7 +11,7 @@ median of three, each on new data. A library that takes more than half a minute 
 * augury, gp-ei: `ask()` of the default algorithm, and of that one. "New" is the first suggestion of an
   optimizer that has been told the data (the default elects a model then); "next" is the mean over the
   asks after it, each after a value was told: what a run pays until it elects again, when the data have
-  grown by 15 %.
+  grown by 20 %.
 * botorch: SingleTaskGP, `fit_gpytorch_mll`, LogExpectedImprovement (batches: qLogExpectedImprovement,
   one point after the other), `optimize_acqf` with 10 restarts of 512 raw samples.
 * optuna-gp, optuna-tpe: `Study.ask()` and `suggest_float`, with the samplers' default settings. A batch
