@@ -6,6 +6,7 @@ import math
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -393,6 +394,23 @@ def test_a_resumed_peer_draws_from_another_stream():
     assert len(seeds) == 400
     assert child.Setup(AXES, 7, 0, 1, 10).stream == 7
     assert max(seeds) < 2**31
+
+
+def test_a_peer_is_told_the_device(monkeypatch):
+    devices = []
+
+    def seen(setup):
+        devices.append(setup.device)
+        return RandomSearch(setup)
+
+    monkeypatch.setattr(child.importlib, "import_module", lambda _: SimpleNamespace(RandomSearch=seen))
+    one = PeerDriver(job(), problem(SPACE), "gpu")
+    try:
+        child.start(one._opening)
+        child.start(one._opening | {"device": "cpu"})
+    finally:
+        one.close()
+    assert devices == ["gpu", "cpu"]
 
 
 def test_random_search_is_uniform():

@@ -69,7 +69,7 @@ def run_experiment(
         executor: where jobs run; None starts spawned processes, which end with this one.
         workers: how many of them; all cores by default.
         progress: True shows a bar, False none; None shows one on a terminal.
-        device: where Augury's own methods compute, "cpu" or "gpu".
+        device: where Augury's own methods and TuRBO-1 compute, "cpu" or "gpu".
     """
     unavailable = {
         method.name: reason for method in experiment.methods if (reason := available(method)) is not None

@@ -62,7 +62,10 @@ def parser() -> argparse.ArgumentParser:
         "--peers", nargs="*", metavar="peer", help="run other libraries beside (default: all of them)"
     )
     run.add_argument(
-        "--device", choices=("cpu", "gpu"), default="cpu", help="for our own methods (default: cpu)"
+        "--device",
+        choices=("cpu", "gpu"),
+        default="cpu",
+        help="for our own methods, and turbo (default: cpu)",
     )
     report = bench.add_parser("report", help="write results as an HTML and a Markdown page")
     report.add_argument(
