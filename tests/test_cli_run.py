@@ -380,6 +380,7 @@ def test_what_can_only_be_read_is_shown(monkeypatch, capsys, log):
         study.optimize(lambda trial: trial.suggest_float("x", 0.0, 1.0), 2)
         journal = open_storage("journal:///study.journal")
         optuna.create_study(storage=journal, study_name="tuning")
+        assert main(["show", "journal:///study.journal"]) == 0  # imports what others may not read
         if not log:
             close_storage(storage)
         assert Path("a study%.db-wal").exists() == log
