@@ -26,6 +26,7 @@ EPISODES = range(2**31, 2**31 + 100)  # beyond the seeds that an evaluation draw
 RUNS = (
     ("sto-bnts-lunar-lander-ours", "sto-bnts", "B = 1, 500 iterations", 277.1, 260.7),
     ("sto-bnts-lunar-lander-ours", "sto-bnts, on a grid", "the same, on a grid", 277.1, 260.7),
+    ("sto-bnts-lunar-lander-ours", "sto-bnts, on a grid, polished", "the grid, polished", 277.1, 260.7),
     ("sto-bnts-lunar-lander-ours-batch", "sto-bnts", "B = 4, 200 iterations", 278.9, None),
 )
 
