@@ -94,7 +94,8 @@ def design_point(
 
     Uncertainty sampling takes the point where `belief`, the prior given all points asked so far, has the
     largest variance; the values do not matter, so the design can be asked all at once. References: Dai
-    et al. (2022), appendix B, Eq. 4; Ren & Li (2024), appendix B.
+    et al. (2022), appendix B, Eq. 4, whose features at one θ_0 are here, for dense networks, those of the
+    infinitely wide one; Ren & Li (2024), appendix B.
     """
     key = fold(root, number, Purpose.DESIGN)
     fallback: str | None = None

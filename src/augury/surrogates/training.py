@@ -49,7 +49,10 @@ FINE_STAGES: tuple[Stage, ...] = (
     (0.05, 1.0, 1.0),
     (0.0, 1.0, 1.0),
 )
-FEW_COLUMNS = 5  # up to which the stages are the fine ones
+FEW_COLUMNS = 5  # up to which the stages are the fine ones: there each kink is met again and again, and
+FINE_TOLERANCE = 1e-4  # the loss goes on falling where the gradient is small, for many steps, which
+FINE_STEPS = 1000  # cost little while there are
+FEW_ROWS = 128  # no more rows than these; beyond, steps are fewer in proportion
 DAMPING = 4.0  # of the first step of a stage after the first, in units of λ
 SHORTER = 4  # times fewer steps are the most of a stage before the last
 PROGRAMS = 64  # that are kept compiled
@@ -90,7 +93,7 @@ def train(
     offset: Float[Array, "B n"] | None = None,
     begin: Trained | None = None,
     tolerance: float | None = None,
-    max_steps: int = MAX_STEPS,
+    max_steps: int | None = None,
 ) -> Trained:
     """B networks, each trained from its own θ_0 on its own targets; never raises because of the data.
 
@@ -106,15 +109,20 @@ def train(
             itself or, with many points, the training on every second of them (the fourth, … where a half
             is too many for a factorization): its steps cost a fraction, and what follows needs fewer.
         tolerance: the gradient's norm at which a network has converged, as a fraction of that at θ_0;
-            None is TOLERANCE, CONTINUED where the descent goes on in one stage, or less where λ is tiny.
+            None is TOLERANCE, CONTINUED where the descent goes on in one stage, or less where λ is tiny
+            or many kinks have to be passed.
         max_steps: the most steps of a descent; of a stage before the last, a quarter of them.
     """
     started = time.perf_counter()
     stages: tuple[Stage, ...] = ()
     unit = 1.0 if isinstance(network, MLP | CNN) else _unit(network, theta0, np.asarray(x))
     small, earlier = float(lam) / unit, np.asarray(0)
+    fine = begin is None and len(x) <= LARGEST_LEVEL and np.shape(x)[1] <= FEW_COLUMNS
+    many = FINE_STEPS * FEW_ROWS // max(len(x), FEW_ROWS)
+    finer = fine and _kinks(network) and small >= SINGLE_LAM
+    max_steps = max_steps or (max(many, MAX_STEPS) if finer else MAX_STEPS)
     if begin is None and len(x) <= LARGEST_LEVEL:
-        stages = FINE_STAGES if np.shape(x)[1] <= FEW_COLUMNS else STAGES
+        stages = FINE_STAGES if fine else STAGES
     elif begin is None:
         every = max(2, 1 << (-(-len(x) // LARGEST_MATRIX) - 1).bit_length())  # a power of two
         apart = None if offset is None else np.asarray(offset)[:, ::every]
@@ -126,6 +134,8 @@ def train(
         earlier = coarse.steps
     if tolerance is None and small < SINGLE_LAM:
         tolerance = INTERPOLATING if small < NO_LAM else TOLERANCE
+    elif tolerance is None and finer:
+        tolerance = FINE_TOLERANCE
     elif tolerance is None:
         tolerance = TOLERANCE if begin is None or stages else CONTINUED
     x, mask = np.asarray(x, dtype=np.float64), np.asarray(mask, dtype=bool)
@@ -252,7 +262,7 @@ def _train(
         params = jax.tree.map(lambda a, b: a + b.astype(a.dtype), theta0, end.delta)
         return params, loss, _slim(end)._replace(delta=None)
 
-    staged = stages and network.rounded(jnp.zeros(())) is not None
+    staged = stages and _kinks(network)
     stacked = (problem.theta0, problem.target, begin)
     return jax.lax.map(one, stacked, batch_size=None if together == 1 else together)
 
@@ -286,6 +296,11 @@ def _by_stages(
     start = start if begin is None else start._replace(delta=begin)
     is_last = jnp.arange(len(stages)) == len(stages) - 1
     return jax.lax.scan(stage, (loss, start), (jnp.asarray(stages), is_last))[0]
+
+
+def _kinks(network: Network) -> bool:
+    """Whether it is known to have kinks, which can be rounded."""
+    return network.rounded(jnp.zeros(())) is not None
 
 
 def _slim(state: State) -> State:
