@@ -119,6 +119,18 @@ def test_a_network_that_is_nan_at_some_points_leaves_the_search_going(name, know
     assert opt.recommend() in opt.trials
 
 
+@pytest.mark.parametrize("name", ["sto-bnts", "sto-bnts-linear", "neural-bo", "ntk-ei"])
+@pytest.mark.filterwarnings("ignore:.* A random point is suggested instead:UserWarning")
+def test_a_network_whose_squares_overflow_gives_no_warnings_of_numpy(name):
+    process = EmpiricalProcess((draw, lambda params, z: 1e200 * good(params, z)))
+    mine = Algorithm(process, "ei") if name == "ntk-ei" else algorithm(name, process)
+    opt = Optimizer(Pool(np.random.default_rng(0).random((10, 2))), mine, seed=0, initial=1)
+    for index in range(3):
+        opt.tell({"index": index}, float(index))
+    assert len({trial.params["index"] for trial in opt.ask(2)} - {0, 1, 2}) == 2
+    assert opt.recommend() in opt.trials
+
+
 @pytest.mark.parametrize("name", [*ALGORITHMS, "ntk-ei", "rf-ei"])
 def test_a_pool_of_one_item_is_asked_once(name):
     opt = Optimizer(Pool(np.ones((1, 3))), name, seed=0, initial=1)

@@ -31,6 +31,7 @@ from augury.surrogates.tangent_draw import standard_normal
 LARGEST_COMPILED = 4096  # rows up to which K, L and L⁻¹ are made side by side
 ROWS = 512  # of K at a time beyond
 JITTER = 1e-10  # the smallest noise, as a fraction of the mean variance at the observations
+quietly = np.errstate(divide="ignore", over="ignore", invalid="ignore")  # as compiled code is
 
 
 class TangentModel(eqx.Module):
@@ -102,6 +103,7 @@ class TangentPosterior(TangentModel, StandardizedPosterior):
         covariance = self.output * features.gram(features) - square(half)
         return self.mean(xs), self.scale**2 * covariance
 
+    @quietly
     def sample(self, *, key: KeyArray, scale: float = 1.0) -> "TangentPath":
         """A draw of w by Matheron's rule: a prior draw plus its exact update, one dual solve."""
         prior = jax.tree.map(
@@ -117,6 +119,7 @@ class TangentPosterior(TangentModel, StandardizedPosterior):
         """output · (output·K + nugget·I)⁻¹ residual; compiled code would copy L⁻¹ first."""
         return self.output * ((self.L_inverse @ residual) @ self.L_inverse) * self.mask
 
+    @quietly
     def condition(self, xs: np.ndarray, ys: np.ndarray | None = None) -> "TangentPosterior":
         """One row of L⁻¹ per new point, O(n²) each; without `ys` the mean is taken as observed."""
         xs, values = self.new_observations(xs, ys)
@@ -139,6 +142,7 @@ class TangentPosterior(TangentModel, StandardizedPosterior):
             weights = to_numpy(_pulled(tangent, p.output * (half @ L_inverse) * mask))
         return eqx.tree_at(lambda q: (q.tangent, q.weights), p, (tangent, weights))
 
+    @quietly
     def information_gain(self) -> float:
         """½ log det(I + K/nugget) = Σ log L_ii − (n/2) log nugget."""
         diagonal = np.diagonal(np.asarray(self.L_inverse))[np.asarray(self.mask)]

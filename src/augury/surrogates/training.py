@@ -150,11 +150,13 @@ def train(
         limits = np.asarray(tolerance, dtype=np.float64), np.asarray(max_steps)
         first = None if begin is None else (begin.params, begin.damping)
         params, loss, state = to_numpy(_train_all(problem, first, *limits, single, method, stages))
+    with np.errstate(over="ignore"):  # as in compiled code
+        misfit = np.sum(state.r**2, axis=1)
     outcomes = [Outcome(int(outcome)) for outcome in state.outcome]
     return Trained(
         params=params,
         loss=loss,
-        misfit=np.sum(state.r**2, axis=1),
+        misfit=misfit,
         gradient_norm=state.gradient,
         damping=np.where(state.outcome == Outcome.CONVERGED, state.mu / np.sqrt(loss + TINY), 0.0),
         steps=state.steps + earlier,
@@ -166,10 +168,10 @@ def train(
 
 
 def _unit(network: Network, theta0: Params, x: Float[np.ndarray, "n D"]) -> float:
-    """The mean of K's diagonal at a few points; 1 where that is no number."""
+    """The mean of K's diagonal at a few points; 1 where that is not a number."""
     first = jax.tree.map(lambda leaf: np.asarray(leaf)[0], theta0)
     unit = float(np.mean(np.diagonal(ntk(network, first, x[:FEW_POINTS]))))
-    return unit if np.isfinite(unit) and unit > 0.0 else 1.0
+    return unit if unit > 0.0 else 1.0  # infinity stays: float32 is not for it
 
 
 def _train_all(
