@@ -201,6 +201,10 @@ def test_a_study_with_a_network_of_ones_own_and_its_restored_state(network):
         Optimizer.from_json(opt.to_json(), LINE, other)
 
 
+def test_a_list_of_two_functions_is_a_pair():
+    assert EmpiricalProcess([draw, apply]) == EmpiricalProcess((draw, apply))
+
+
 def test_the_process_alone_is_a_surrogate():
     mine = Algorithm(EmpiricalProcess((small, small_apply)), "ei")
     opt = told(Optimizer(LINE, mine, seed=0, initial=4))
@@ -265,6 +269,7 @@ def test_bad_settings_are_refused():
         (lambda: EmpiricalProcess(MLP(), standardize="no"), "standardize"),
         (lambda: EmpiricalProcess("cnn"), "a network must be"),
         (lambda: EmpiricalProcess((draw, apply, apply)), "a network must be"),
+        (lambda: EmpiricalProcess([draw]), "a network must be"),
         (lambda: EmpiricalProcess(MLP(depth=0)), "depth"),
         (lambda: EmpiricalProcess(CNN((8, 8, 1), width=0)), "width"),
         (lambda: SampleThenOptimize(process(), zero_output_bias=True), "zero_output_bias"),

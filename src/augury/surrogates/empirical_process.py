@@ -66,7 +66,10 @@ class EmpiricalProcess:
 
     def __init__(
         self,
-        network: Network | tuple[Callable[[Any], Params], Callable[[Params, Array], Array]] | eqx.Module,
+        network: Network
+        | tuple[Callable[[Any], Params], Callable[[Params, Array], Array]]
+        | list[Callable[..., Any]]
+        | eqx.Module,
         noise: float | None = None,
         output: float | None = None,
         standardize: bool = True,

@@ -177,7 +177,7 @@ def as_network(given: Any) -> Network:
     """A network, a pair `(draw, apply)` or an Equinox module as a network."""
     if isinstance(given, Network):
         return given
-    if isinstance(given, tuple) and len(given) == 2:
+    if isinstance(given, tuple | list) and len(given) == 2:
         return UserNetwork(*given)
     if isinstance(given, eqx.Module):
         return ModuleNetwork(given)
