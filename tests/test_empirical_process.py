@@ -91,6 +91,21 @@ def test_scale_and_noise_are_found_in_the_users_units(noise):
     assert larger["output"] == pytest.approx(100.0 * found["output"], rel=1e-3)
 
 
+def test_a_network_times_a_number_is_the_same_process():
+    def tenfold(params, z):
+        return 10.0 * apply(params, z)
+
+    plain, larger = (
+        EmpiricalProcess((draw, f)).fit(Data.of(X, 3.0 * Y), key=KEY) for f in (apply, tenfold)
+    )
+    network = process().network
+    K = ntk(network, network.init(KEY, 1), X)
+    assert plain.info["output"] * np.diagonal(K).mean() == pytest.approx(plain.info["variance"])
+    assert larger.info["output"] == pytest.approx(plain.info["output"] / 100.0, rel=1e-4)
+    np.testing.assert_allclose(larger.posterior.mean(NEW), plain.posterior.mean(NEW), atol=1e-4)
+    np.testing.assert_allclose(larger.posterior.joint(NEW)[1], plain.posterior.joint(NEW)[1], atol=1e-4)
+
+
 def test_what_the_user_fixed_stays():
     model = EmpiricalProcess(MLP(1, 16), noise=0.3, output=2.0)
     info = model.fit(Data.of(X, 5.0 * Y), key=KEY).info

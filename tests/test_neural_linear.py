@@ -16,7 +16,7 @@ from augury.surrogates.neural_linear import Head, dngo
 from augury.surrogates.ntk_process import DEVIATION, LOWER, MEAN, UPPER
 from augury.surrogates.spectral_density import JITTER, SpectralDensity
 from augury.surrogates.tangent import Layers
-from samples import distance, wave
+from samples import distance, observations, wave
 
 KEY = root_key(0)
 PROCESS = NTKProcess(depth=2, activation="tanh", weight_std=1.5, bias_std=0.5, noise=0.01)
@@ -140,6 +140,19 @@ def test_what_is_not_given_is_learnt():
     other = NeuralLinear(process, width=16, prior_variance=7.0).fit(data, key=KEY).info
     assert other["prior_variance"] == pytest.approx(7.0)
     assert both["training"]["converged"]
+
+
+def test_what_is_learnt_has_the_largest_density_whatever_the_size_of_the_features():
+    x, y = observations(40)
+    fitted = NeuralLinear(PROCESS, width=16).fit(Data.of(x, y), key=KEY)
+    P = phi(fitted.posterior, x)
+    unit = (P**2).sum(1).mean()
+    assert unit > 3.0
+    bounds = ((bound[2:] - MEAN[2:]) / DEVIATION[2:] for bound in (LOWER, UPPER))
+    density = SpectralDensity(P @ P.T / unit, (y - y.mean()) / y.std(), *bounds)
+    found = np.array([unit * fitted.info["prior_variance"], fitted.info["noise"]]) / y.var()
+    _, gradient = density.loss_and_gradient((np.log(found) - MEAN[2:]) / DEVIATION[2:])
+    np.testing.assert_allclose(gradient, 0.0, atol=0.05)
 
 
 @pytest.mark.parametrize("n", [0, 1])

@@ -1,5 +1,7 @@
 """neural-bo, neural-ucb, neural-ts: exact variances, draws that are functions, rows appended."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -69,6 +71,22 @@ def test_the_variance_is_that_of_the_p_by_p_inverse(process, features):
     with computing():
         h = np.sqrt(realized.output) * np.asarray(realized.network(theta, NEW))
     np.testing.assert_allclose(posterior.mean(NEW), h, rtol=1e-6)
+
+
+def test_between_two_tunings_values_are_standardized_as_at_the_last_one():
+    x, y = observations(9)
+    y[6:] *= 10.0
+    model = NeuralTangent(replace(SETTINGS, relative=True, standardize=True), width=12)
+    tuned = model.tune(Data.of(x[:6], y[:6]), key=KEY)
+    posterior = model.fit(Data.of(x, y), key=KEY, tuned=tuned).posterior
+    network, scale, lam = posterior.network, y[:6].std(), 0.02 / 0.8
+    G, g = (gradients(network, network.init(fold(KEY, 0), 2), rows) for rows in (x, NEW))
+    U = lam * np.eye(G.shape[1]) + G.T @ G
+    expected = scale**2 * 0.8 * lam * np.einsum("ij,ji->i", g, np.linalg.solve(U, g.T))
+    np.testing.assert_allclose(posterior.var(NEW), expected, rtol=1e-8)
+    with computing():
+        h = np.sqrt(0.8) * np.asarray(network(posterior.centre, NEW))
+    np.testing.assert_allclose(posterior.mean(NEW), y[:6].mean() + scale * h, rtol=1e-6)
 
 
 def test_draws_are_functions_with_the_posterior_variance():

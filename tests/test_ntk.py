@@ -13,9 +13,11 @@ from jax.flatten_util import ravel_pytree
 from scipy.special import erf, ndtr
 
 from augury._errors import UnsupportedError
+from augury.core.keys import fold, root_key
 from augury.core.precision import computing
 from augury.surrogates.dual_activations import DUALS
 from augury.surrogates.ntk import NTK
+from samples import distance
 
 WEIGHT_STD, BIAS_STD = 1.4, 0.3
 PHI = {
@@ -187,6 +189,17 @@ def test_outputs_of_one_hidden_layer_have_the_nngp_covariance_at_any_width(activ
     error = products.std(0) / np.sqrt(count)
     assert (np.abs(products.mean(0) - expected) < 4.5 * error).all()
     assert error.max() < 0.03 * expected.max()
+
+
+@pytest.mark.parametrize("centred", [True, False])
+def test_draws_have_the_covariance_of_the_kernel(centred):
+    kernel, x = make("relu", 1, output=2.5, centred=centred), points(6)
+    value = eqx.filter_jit(lambda drawn: drawn(x))
+    draws = np.array([value(kernel.draw(256, 4, key=fold(root_key(0), i))) for i in range(300)])
+    expected = np.asarray(kernel.gram(x, x))
+    assert max(distance(draws, np.zeros(6), expected)) < 4.5
+    other = dataclasses.replace(kernel, centred=not centred).gram(x, x)
+    assert max(distance(draws, np.zeros(6), np.asarray(other))) > 8.0  # the two can be told apart
 
 
 # NeuralBO

@@ -172,6 +172,20 @@ def test_a_fixed_output_multiplies_the_plain_kernel():
     assert fit(process, x, y).info["tuning_evaluations"] <= 4
 
 
+@pytest.mark.parametrize("centred", [True, False])
+def test_a_wide_network_has_the_kernel_of_the_process(centred):
+    process = NTKProcess(depth=1, weight_std=1.5, bias_std=0.3, noise=0.01, output=2.0, centred=centred)
+    x, y = observations(12)
+    tuned = process.tune(Data.of(x, y), key=KEY)
+    network, output, _ = process.realize(tuned, 0.5, width=8192)
+    with computing():
+        limit = np.asarray(process.kernel(tuned.hyper, 0.5)[0].gram(NEW, NEW))
+        plain = np.asarray(NTK(1, "relu", 1.5, 0.3, 8.0, centred=centred).gram(NEW, NEW))
+    np.testing.assert_allclose(limit, plain, rtol=1e-12)
+    empirical = output * ntk(network, network.init(KEY, 3), NEW)
+    np.testing.assert_allclose(empirical, limit, atol=0.05 * limit.max())
+
+
 @pytest.mark.parametrize("relative", [False, True])
 def test_info_shows_the_output_in_use_between_tunings(relative):
     x, y = observations(12)

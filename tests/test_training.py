@@ -247,6 +247,25 @@ def test_a_part_of_many_points_that_can_be_factorized_comes_first(monkeypatch):
     assert trained.converged.all()
 
 
+def test_the_part_that_comes_first_is_trained_around_its_offset(monkeypatch):
+    monkeypatch.setattr(training, "LARGEST_LEVEL", 16)
+    inner, parts = training.train, []
+
+    def kept(*args, **options):
+        parts.append(inner(*args, **options))
+        return parts[-1]
+
+    monkeypatch.setattr(training, "train", kept)
+    x, y = data(30)
+    offset, lam = np.stack([np.cos(x[:, 0]), 3.0 * x[:, 1]]), 0.03
+    fit(LINEAR, draws(LINEAR), x, y, offset=offset, lam=lam, tolerance=1e-9)
+    [coarse], Phi = parts, features_at(x[::2])
+    for b, theta0 in enumerate(draws(LINEAR)):
+        goal = (y - offset[b])[::2] - Phi @ theta0
+        theta = theta0 + np.linalg.solve(Phi.T @ Phi + lam * np.eye(20), Phi.T @ goal)
+        np.testing.assert_allclose(coarse.params[b], theta, atol=1e-10)
+
+
 def adam(network, theta0, x, y, lam, steps=4000, fastest=1e-2):
     """The loss after many small steps, the last of them smaller."""
     x, y = jnp.asarray(x), jnp.asarray(y)
