@@ -127,7 +127,9 @@ def test_a_network_whose_squares_overflow_gives_no_warnings_of_numpy(name):
     opt = Optimizer(Pool(np.random.default_rng(0).random((10, 2))), mine, seed=0, initial=1)
     for index in range(3):
         opt.tell({"index": index}, float(index))
-    assert len({trial.params["index"] for trial in opt.ask(2)} - {0, 1, 2}) == 2
+    trials = opt.ask(2)
+    assert len({trial.params["index"] for trial in trials} - {0, 1, 2}) == 2
+    assert all("fallback" in trial.info for trial in trials)
     assert opt.recommend() in opt.trials
 
 

@@ -125,7 +125,8 @@ class EmpiricalProcess:
         model = TangentModel(network, params, None, output, noise, np.asarray(shift), np.asarray(scale))
         with computing():
             posterior, jitter = to_numpy(regress(model, data))
-        status = fit_status(posterior.L_inverse, scale, float(jitter))
+        # of an infinite K, L⁻¹ is 0 and only the noise tells
+        status = fit_status(np.append(posterior.L_inverse, posterior.nugget), scale, float(jitter))
         return Fit(posterior, status, self.describe(tuned, scale))
 
     def realize(
