@@ -9,7 +9,7 @@ import pytest
 
 import augury
 from augury import Algorithm, Choice, Float, Int, Optimizer, Pool, Space, UnsupportedError
-from augury.algorithm import MAXIMIZERS, POLICIES, SURROGATES, default_maximizer, resolve
+from augury.algorithm import MAXIMIZERS, POLICIES, POLISHED, SURROGATES, default_maximizer, resolve
 from augury.maximizers import Exhaustive, Mixed, MultiStart, RandomGrid
 from augury.policies import (
     EI,
@@ -202,6 +202,14 @@ def test_the_default_maximizer_fits_the_space():
     assert default_maximizer(Space(i=Int(0, 10_000))) == Mixed()
     assert default_maximizer(Pool([[0.0], [1.0]])) == Exhaustive()
     assert default_maximizer(BOX, gradient=False) == RandomGrid()
+    assert default_maximizer(BOX, trained=True) == POLISHED
+    assert default_maximizer(MIXED, trained=True) == Mixed()
+    assert resolve("sto-bnts").on(BOX).maximizer == resolve("neural-greedy").on(BOX).maximizer == POLISHED
+    assert (
+        resolve("deep-ensemble").on(BOX).maximizer
+        == resolve("neural-bo").on(BOX).maximizer
+        == MultiStart()
+    )
 
 
 class PathsOnly:

@@ -97,6 +97,7 @@ MAXIMIZERS: Mapping[str, Callable[[], Maximizer]] = MappingProxyType(
     }
 )
 
+POLISHED = MultiStart(raw=10_000, starts=1, max_evaluations=4)
 LARGEST_EXHAUSTIVE = 10_000  # points of a discrete space that are all looked at by default
 
 
@@ -194,7 +195,8 @@ class Algorithm:
         if neural and self.name == "auto" and self == TABLE["auto"].build():
             return replace(TABLE["sto-bnts"].build().on(space), name="auto")
         climbs = Capability.GRADIENT in self.surrogate.capabilities
-        maximizer = self.maximizer or default_maximizer(space, gradient=climbs)
+        trained = Capability.MEAN not in self.surrogate.capabilities
+        maximizer = self.maximizer or default_maximizer(space, gradient=climbs, trained=trained)
         models: Callable[[int], str | None] = getattr(self.surrogate, "fits", lambda _: None)
         parameters = int(space.groups.max(initial=-1)) + 1
         for reason in (maximizer.fits(space), models(parameters)):
@@ -218,16 +220,20 @@ class Algorithm:
         }
 
 
-def default_maximizer(space: Domain, *, gradient: bool = True) -> Maximizer:
+def default_maximizer(space: Domain, *, gradient: bool = True, trained: bool = False) -> Maximizer:
     """Exhaustive where that is quick, gradients where all is continuous, mixed search elsewhere.
 
-    Without gradients, a random grid.
+    Without gradients, a random grid. Of a trained network nothing is known but the network itself, and
+    its ascents end in corners of the space, far from all observations: there, the best of many points
+    is only polished (as by the code of sto-bnts, section 5.3).
     """
     if isinstance(space, Pool) or space.size <= LARGEST_EXHAUSTIVE:
         return Exhaustive()
     if not gradient:
         return RandomGrid()
-    return MultiStart() if space.continuous.all() else Mixed()
+    if not space.continuous.all():
+        return Mixed()
+    return POLISHED if trained else MultiStart()
 
 
 @dataclass(frozen=True)
