@@ -2,6 +2,7 @@
 
     python benchmarks/neural.py               # sto-bnts, sto-bnts-linear, and the default on images
     python benchmarks/neural.py --figure6     # neural-bo from 2000 to 6000 observations, beside a GP
+    python benchmarks/neural.py --draw        # docs/figure6.png, of what was measured
 
 Seconds are the mean over the asks for the last 16 of n points (figure 6: the last), each after the values
 of those before were told, as in a run: some of them learn the settings anew. A first study compiles
@@ -22,6 +23,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from itertools import count, islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,7 +31,7 @@ import numpy as np
 from augury import Algorithm, Float, Optimizer, Pool, Space
 from augury.model import last_tuning
 from augury.surrogates import NeuralTangent, NTKProcess
-from common import markdown, peak_mib, write_results
+from common import DOCS, markdown, peak_mib, read_results, write_results
 
 ALGORITHMS: dict[str, Any] = {
     "images": "auto",
@@ -129,15 +131,47 @@ def apart(name: str, *numbers: int) -> dict[str, Any]:
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
+def draw(results: Mapping[str, Any], path: Path) -> None:
+    """Seconds and memory against observations, as in figure 6 of the paper."""
+    from plotly import graph_objects as go
+    from plotly.subplots import make_subplots
+
+    from augury.plots.files import save
+    from augury.plots.style import BLUE, GREY, styled
+
+    panels = (
+        ("seconds", "seconds of a suggestion"),
+        ("learning", "seconds where it learns"),
+        ("peak_mib", "MiB"),
+    )
+    figure = make_subplots(rows=1, cols=len(panels), horizontal_spacing=0.08)
+    for column, (key, title) in enumerate(panels, start=1):
+        for name, colour in (("neural-bo", BLUE), ("gp-ts", GREY)):
+            points = [row for row in results["rows"] if row["algorithm"] == name]
+            x, y = ([row[part] for row in points] for part in ("observations", key))
+            line = go.Scatter(
+                x=x, y=y, name=name, mode="lines+markers", line={"color": colour}, showlegend=column == 1
+            )
+            figure.add_trace(line, row=1, col=column)
+        figure.update_xaxes(title={"text": "observations"}, row=1, col=column)
+        figure.update_yaxes(title={"text": title}, rangemode="tozero", row=1, col=column)
+    styled(figure, "14 parameters, 500 units, exact", width=1200, height=400)
+    save(figure, path)
+
+
 def main() -> None:
     """Print the tables and keep the numbers."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--figure6", action="store_true")
+    parser.add_argument("--draw", action="store_true", help="the figure of what was measured")
     parser.add_argument("--one", nargs=5, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
         name, *numbers = options.one[0], *map(int, options.one[1:])
         print(json.dumps(measure(name, *numbers) if numbers[-1] else learning(name, *numbers[:2])))
+        return
+    if options.draw:
+        draw(read_results("neural_growth"), DOCS / "figure6.png")
         return
     wanted: list[tuple[str, int, int, int, float | None]] = list(FIGURES)
     if options.figure6:
