@@ -97,7 +97,7 @@ MAXIMIZERS: Mapping[str, Callable[[], Maximizer]] = MappingProxyType(
     }
 )
 
-POLISHED = MultiStart(raw=10_000, starts=1, max_evaluations=4)
+POLISHED = MultiStart(raw=10_000, starts=1, max_evaluations=4)  # a grid, and a little of an ascent
 LARGEST_EXHAUSTIVE = 10_000  # points of a discrete space that are all looked at by default
 
 

@@ -49,10 +49,10 @@ FINE_STAGES: tuple[Stage, ...] = (
     (0.05, 1.0, 1.0),
     (0.0, 1.0, 1.0),
 )
-FEW_COLUMNS = 5  # up to which the stages are the fine ones: there each kink is met again and again, and
-FINE_TOLERANCE = 1e-4  # the loss goes on falling where the gradient is small, for many steps, which
-FINE_STEPS = 1000  # cost little while there are
-FEW_ROWS = 128  # no more rows than these; beyond, steps are fewer in proportion
+FEW_COLUMNS = 5  # up to which the stages are the fine ones: kinks are met again and again there
+FINE_TOLERANCE = 1e-4  # with them, since the loss goes on falling where the gradient is small
+FINE_STEPS = 1000  # the most with them, up to
+FEW_ROWS = 128  # so many rows; beyond, fewer in proportion
 DAMPING = 4.0  # of the first step of a stage after the first, in units of λ
 SHORTER = 4  # times fewer steps are the most of a stage before the last
 PROGRAMS = 64  # that are kept compiled
@@ -117,12 +117,14 @@ def train(
     stages: tuple[Stage, ...] = ()
     unit = 1.0 if isinstance(network, MLP | CNN) else _unit(network, theta0, np.asarray(x))
     small, earlier = float(lam) / unit, np.asarray(0)
-    fine = begin is None and len(x) <= LARGEST_LEVEL and np.shape(x)[1] <= FEW_COLUMNS
-    many = FINE_STEPS * FEW_ROWS // max(len(x), FEW_ROWS)
-    finer = fine and _kinks(network) and small >= SINGLE_LAM
-    max_steps = max_steps or (max(many, MAX_STEPS) if finer else MAX_STEPS)
-    if begin is None and len(x) <= LARGEST_LEVEL:
-        stages = FINE_STAGES if fine else STAGES
+    at_once = begin is None and len(x) <= LARGEST_LEVEL
+    few = at_once and np.shape(x)[1] <= FEW_COLUMNS
+    further = few and _kinks(network) and small >= SINGLE_LAM
+    if max_steps is None:
+        many = FINE_STEPS * FEW_ROWS // max(len(x), FEW_ROWS)
+        max_steps = max(many, MAX_STEPS) if further else MAX_STEPS
+    if at_once:
+        stages = FINE_STAGES if few else STAGES
     elif begin is None:
         every = max(2, 1 << (-(-len(x) // LARGEST_MATRIX) - 1).bit_length())  # a power of two
         apart = None if offset is None else np.asarray(offset)[:, ::every]
@@ -132,12 +134,13 @@ def train(
         )
         begin, stages = coarse, STAGES[1:] if len(x) <= LARGEST_MATRIX else ()
         earlier = coarse.steps
-    if tolerance is None and small < SINGLE_LAM:
-        tolerance = INTERPOLATING if small < NO_LAM else TOLERANCE
-    elif tolerance is None and finer:
-        tolerance = FINE_TOLERANCE
-    elif tolerance is None:
-        tolerance = TOLERANCE if begin is None or stages else CONTINUED
+    if tolerance is None:
+        if small < SINGLE_LAM:
+            tolerance = INTERPOLATING if small < NO_LAM else TOLERANCE
+        elif further:
+            tolerance = FINE_TOLERANCE
+        else:
+            tolerance = TOLERANCE if begin is None or stages else CONTINUED
     x, mask = np.asarray(x, dtype=np.float64), np.asarray(mask, dtype=bool)
     goal = np.asarray(targets, dtype=np.float64)
     goal = np.where(mask, goal if offset is None else goal - np.asarray(offset), 0.0)
