@@ -6,7 +6,7 @@ import pytest
 
 import augury
 from augury import Algorithm, Choice, Float, Int, Optimizer, Pool, Space, UnsupportedError
-from augury.locality import FEWEST, HALVINGS, LARGEST_BOX, MOST_POINTS, SUCCESSES, Locality, nearby
+from augury.locality import FEWEST, HALVINGS, LARGEST_BOX, MOST_POINTS, ROUGH, SUCCESSES, Locality, nearby
 from augury.policies import EI
 from augury.surrogates import GaussianProcess
 from known_gp import KEY
@@ -60,6 +60,32 @@ def test_of_many_dimensions_fewer_suggestions_are_global():
     rounds = {dim: [not Locality().is_local(i, dim) for i in range(40)] for dim in (1, 5, 14, 15, 50)}
     for dim, every in ((1, 2), (5, 2), (14, 2), (15, 3), (50, 10)):
         assert np.array_equal(np.flatnonzero(rounds[dim]), np.arange(0, 40, every))
+
+
+def test_in_many_dimensions_points_keep_most_columns_of_good_ones():
+    """The model of the box has effects there, and the points are those of few columns."""
+    space = Space({f"x{i}": Float(0.0, 1.0) for i in range(ROUGH)})
+
+    def ripples(params):
+        x = np.array(list(params.values()))
+        return float(((x - 0.4) ** 2).sum() + 0.2 * np.sin(300.0 * x).sum())
+
+    opt = study(space, Algorithm(GaussianProcess(faint=True), "ei", locality=Locality()), 40, ripples)
+    local = [trial for trial in opt.trials if "local" in trial.info]
+    assert all(trial.info["chosen"] == "GaussianProcess × EI × FewColumns" for trial in local)
+    assert all(trial.info["fit"]["effects"] > 0.0 for trial in local)
+    everywhere = [trial for trial in opt.trials[6:] if "local" not in trial.info]
+    assert all(trial.info["chosen"] == "GaussianProcess × EI × MultiStart" for trial in everywhere)
+    rows = space.encode_all([trial.params for trial in opt.trials])
+    kept = [np.max(np.sum(np.abs(rows[:i] - rows[i]) < 1e-6, axis=1)) for i in range(1, len(rows))]
+    assert np.median([kept[trial.number - 1] for trial in local]) > ROUGH / 2
+
+
+def test_with_less_than_twenty_columns_there_are_no_effects():
+    opt = study()
+    assert not any("FewColumns" in trial.info.get("chosen", "") for trial in opt.trials)
+    assert not Locality().is_rough(ROUGH - 1)
+    assert Locality().is_rough(ROUGH)
 
 
 def test_only_continuous_columns_count_as_dimensions():

@@ -13,6 +13,7 @@ from augury.core.keys import root_key
 from augury.core.score import Score
 from augury.maximizers import (
     Exhaustive,
+    FewColumns,
     Gradient,
     Mixed,
     MultiStart,
@@ -20,6 +21,7 @@ from augury.maximizers import (
     RandomGrid,
     Rounding,
     accuracy,
+    few_columns,
     multistart,
 )
 from augury.maximizers.scoring import values
@@ -99,6 +101,8 @@ CONTRACT = {
     "mixed": (Mixed(), MIXED, 1e-10),
     "mixed-lattice": (Mixed(), LATTICE, 1e-12),
     "mixed-box": (Mixed(), BOX, 1e-10),
+    "few-columns": (FewColumns(), BOX, 1e-10),
+    "few-columns-mixed": (FewColumns(Mixed()), MIXED, 1e-10),
     "rounding": (Rounding(), MIXED, 1e-10),
     "rounding-lattice": (Rounding(), LATTICE, 1e-12),
     "rounding-nelder-mead": (Rounding(NelderMead()), LATTICE, 1e-12),
@@ -137,6 +141,7 @@ def test_contract(maximizer, space, tolerance):
         (Gradient(starts=1, steps=1), BOX),
         (NelderMead(starts=1, max_iterations=1), BOX),
         (Mixed(raw=1, starts=1), MIXED),
+        (FewColumns(RandomGrid(size=5), raw=5), MIXED),
         (Rounding(RandomGrid(size=5)), LATTICE),
     ],
 )
@@ -319,6 +324,52 @@ def test_what_rounding_loses_shows_in_its_accuracy():
     assert searched.eta == pytest.approx(1.0)
 
 
+# ------------------------------------------------------------------------------ few columns
+
+
+class Kept(Score):
+    """How many columns are equal to the target's, and one tenth of what an ascent can find."""
+
+    target: np.ndarray
+
+    def __call__(self, x):
+        """The number of equal columns, less a tenth of the squared distance to the cube's centre."""
+        return jnp.sum(jnp.abs(x - self.target) < 1e-9) - 0.1 * jnp.sum((x - 0.5) ** 2)
+
+
+def test_points_that_keep_most_of_a_good_one_are_found():
+    space = Space({f"x{i}": Float(0.0, 1.0) for i in range(12)})
+    rng = np.random.default_rng(0)
+    target = rng.random(12)
+    parts = rng.random((2, 12))  # each of two known points has its half of the target
+    parts[0, :6], parts[1, 6:] = target[:6], target[6:]
+    score = Kept(target)
+    ascended = maximize(MultiStart(), score, space, near=parts)
+    found = maximize(FewColumns(), score, space, near=parts)
+    assert ascended.value < 7.0 < 7.5 < found.value
+    alone = maximize(FewColumns(), score, space)  # nothing is known: the inner maximizer's point
+    np.testing.assert_allclose(alone.x, maximize(MultiStart(), score, space).x)
+
+
+def test_choices_move_as_a_whole():
+    space = Space(a=Choice(list("uvwxyz")), b=Choice(list("uvwxyz")), c=Choice(list("uvwxyz")))
+    near, _ = space.draw(1, np.random.default_rng(0))
+    moved = few_columns._moved(space, near, None, 500, np.random.default_rng(1))
+    before, after = space.decode(near[0]), [space.decode(row) for row in moved]
+    assert {params["a"] for params in after} == set("uvwxyz")
+    changed = np.array([sum(params[name] != before[name] for name in "abc") for params in after])
+    assert np.mean(changed == 0) < 0.2  # the option that it had was drawn again
+    assert np.mean(changed == 1) > 0.3
+
+
+def test_excluded_points_are_not_returned():
+    near, _ = LATTICE.draw(3, np.random.default_rng(0))
+    free = maximize(FewColumns(Mixed()), hills(LATTICE), LATTICE, near=near)
+    taken = maximize(FewColumns(Mixed()), hills(LATTICE), LATTICE, near=near, exclude={free.index})
+    assert taken.index != free.index
+    assert taken.value <= free.value
+
+
 # ------------------------------------------------------------------------------ the rest
 
 
@@ -333,6 +384,7 @@ def test_what_rounding_loses_shows_in_its_accuracy():
         (Exhaustive(), LATTICE),
         (Mixed(), LATTICE),
         (Mixed(raw=4), MIXED),
+        (FewColumns(Mixed(), raw=100), MIXED),
         (Rounding(RandomGrid()), LATTICE),
     ],
 )
@@ -377,6 +429,8 @@ def test_costs_are_counted():
         (Exhaustive(), BOX),
         (Exhaustive(), MIXED),
         (Mixed(), POOL),
+        (FewColumns(RandomGrid()), POOL),
+        (FewColumns(), MIXED),
         (Rounding(), POOL),
     ],
 )
@@ -405,6 +459,9 @@ def test_a_space_that_does_not_fit_is_refused(maximizer, space):
         lambda: NelderMead(tolerance=math.inf),
         lambda: NelderMead(starts=True),
         lambda: Mixed(raw=0),
+        lambda: FewColumns(raw=0),
+        lambda: FewColumns(rounds=1.5),
+        lambda: FewColumns("multistart"),
         lambda: Rounding(Exhaustive()),
         lambda: Rounding("multistart"),
     ],

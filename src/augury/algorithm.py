@@ -13,6 +13,7 @@ from augury.locality import Locality
 from augury.maximizers import (
     Domain,
     Exhaustive,
+    FewColumns,
     Gradient,
     Maximizer,
     Mixed,
@@ -92,6 +93,7 @@ MAXIMIZERS: Mapping[str, Callable[[], Maximizer]] = MappingProxyType(
         "gradient": Gradient,
         "nelder-mead": NelderMead,
         "exhaustive": Exhaustive,
+        "few-columns": FewColumns,
         "mixed": Mixed,
         "rounding": Rounding,
     }

@@ -21,6 +21,7 @@ from jaxtyping import Float, Int
 from augury._checks import check_real
 from augury._errors import UnsupportedError
 
+ROUGH = 20  # columns from which on a box is wide for its observations: models of it have effects
 SEARCHED = 5  # columns for each suggestion of a round of them, one of which is looked for everywhere
 SUCCESSES = 3  # in a row, after which the box is doubled
 FEWEST = 4  # failures in a row before it is halved, at least
@@ -37,7 +38,10 @@ class Locality:
     15 columns D or more are narrowed, since of a space of many dimensions a model knows nothing far
     from the observations. The others are looked for in a box around the best point, with a model of the
     observations within twice its width (at least as many as a quadratic function has coefficients, at
-    most 256). Only continuous parameters are narrowed.
+    most 256). Only continuous parameters are narrowed. Where these have 20 columns or more, the model,
+    if it is a Gaussian process, gives every value of a parameter an effect of its own (`effects` of
+    :class:`~augury.surrogates.GaussianProcess`), and points are looked for that differ from good ones
+    in few columns (:class:`~augury.maximizers.FewColumns`).
 
     Args:
         width: of the first box, as a fraction of each parameter's range.
@@ -60,6 +64,10 @@ class Locality:
     def is_local(self, number: int, narrowed: int) -> bool:
         """Whether the suggestion of that number, from 0, is looked for in a box of so many columns."""
         return number % max(2, narrowed // SEARCHED) != 0
+
+    def is_rough(self, narrowed: int) -> bool:
+        """Whether a model of a box of so many columns has effects."""
+        return narrowed >= ROUGH
 
     def box_width(self, outcomes: Iterable[bool], columns: int) -> float:
         """The width after suggestions in the box that did or did not improve on the best value."""

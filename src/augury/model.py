@@ -15,13 +15,13 @@ from augury.core.score import Score
 from augury.design import NO_SCORE, Uncertainty, Zero
 from augury.history import History
 from augury.locality import nearby
-from augury.maximizers import Best, Domain, Maximizer
+from augury.maximizers import Best, Domain, FewColumns, Maximizer
 from augury.maximizers.base import Rows
 from augury.maximizers.scoring import allowed
 from augury.maximizers.sets import any_allowed
 from augury.policies.base import Chosen, Picks
 from augury.space import Pool, Space
-from augury.surrogates import Capability, Fit, Posterior, Status
+from augury.surrogates import Capability, Fit, GaussianProcess, Posterior, Status
 from augury.trial import Origin
 
 Duplicates = Literal["avoid", "allow"]
@@ -82,6 +82,8 @@ class Place:
     fit: Fit
     low: Rows
     side: Rows
+    maximizer: Maximizer
+    near: Rows  # in the box, good points around which there may be better ones
     about: Mapping[str, Any] = field(default_factory=dict)  # what is said of it
 
     def inside(self, rows: Rows) -> Rows:
@@ -187,7 +189,7 @@ class Model:
         choose_share = (seconds - sum(eta_seconds)) / len(chosen)
         suggestions = []
         for (place, point, extra), on_eta in zip(chosen, eta_seconds, strict=True):
-            info = self._explain(place.fit, point, {**extra, **place.about})
+            info = self._explain(place, point, {**extra, **place.about})
             info["seconds"] = {
                 "fit": fit_share,
                 "choose": choose_share,
@@ -206,9 +208,8 @@ class Model:
         exclude: frozenset[int],
     ) -> Picks:
         """Points for the trials of these numbers, after `earlier` ones of the same batch."""
-        policy, maximizer = self.algorithm.policy, self.algorithm.maximizer
+        policy, maximizer, near = self.algorithm.policy, place.maximizer, place.near
         assert policy is not None
-        assert maximizer is not None
         climbs = Capability.GRADIENT in self.capabilities
 
         def taken_with(without: Sequence[Chosen]) -> frozenset[int]:
@@ -243,7 +244,6 @@ class Model:
         t = 1 + self._history.count(Origin.MODEL, finished=True)
         asked = place.inside(np.concatenate([self._history.asked, earlier]))
         earlier = place.inside(earlier)
-        near = np.clip(place.inside(self._history.top(BEST_POINTS)), 0.0, 1.0)
         posterior = place.fit.posterior
         pending = np.concatenate([place.inside(self._history.pending), earlier])
         if getattr(policy, "believes", False):
@@ -264,7 +264,10 @@ class Model:
         return locality is not None and locality.is_local(number, self._narrowed)
 
     def _everywhere(self, fit: Fit) -> Place:
-        return Place(fit, np.zeros(self.space.dim), np.ones(self.space.dim))
+        maximizer = self.algorithm.maximizer
+        assert maximizer is not None
+        near = np.clip(self._history.top(BEST_POINTS), 0.0, 1.0)
+        return Place(fit, np.zeros(self.space.dim), np.ones(self.space.dim), maximizer, near)
 
     def _near(self, fit: Fit) -> Place:
         """A box around the best point; the whole space where no model of the box can be had."""
@@ -292,8 +295,19 @@ class Model:
         surrogate: Any = self.algorithm.surrogate
         if hasattr(surrogate, "elected"):
             surrogate = surrogate.elected(self.settings)
+        near = (self._history.top(BEST_POINTS) - low) / (high - low)
+        maximizer = self.algorithm.maximizer
+        assert maximizer is not None
+        rough = locality.is_rough(self._narrowed) and isinstance(surrogate, GaussianProcess)
+        if rough:
+            surrogate = replace(surrogate, effects=True)
+            maximizer = FewColumns(maximizer, audit=maximizer.audit)
         fit = surrogate.fit(some, key=fold(self._root, n, Purpose.LOCAL))
-        return Place(fit, low, high - low, {"local": {"width": width, "observations": len(rows)}})
+        if rough:
+            means = fit.posterior.mean(some.x)[: some.n]
+            near = some.x[np.argsort(-means, kind="stable")[:BEST_POINTS]]
+        about = {"local": {"width": width, "observations": len(rows)}}
+        return Place(fit, low, high - low, maximizer, np.clip(near, 0.0, 1.0), about)
 
     def narrowing(self, fit: Fit, batch: Sequence[Mapping[str, Any]]) -> float | None:
         """The largest σ(x)/σ(x | batch and pending points) over some points; None if σ cannot tell."""
@@ -329,10 +343,10 @@ class Model:
         rows, _ = self.space.draw(1, generator(fold(key, 3)))
         return Best(rows[0], None, 0.0, 0.0, why)
 
-    def _explain(self, fit: Fit, point: Chosen, extra: Mapping[str, Any]) -> dict[str, Any]:
+    def _explain(self, place: Place, point: Chosen, extra: Mapping[str, Any]) -> dict[str, Any]:
         """What the model believed about a point, in the user's units and direction."""
-        parts = self.algorithm
-        names = (type(part).__name__ for part in (parts.surrogate, parts.policy, parts.maximizer))
+        fit, parts = place.fit, self.algorithm
+        names = (type(part).__name__ for part in (parts.surrogate, parts.policy, place.maximizer))
         belief: dict[str, float] = {}
         believer = self.believer(fit)
         if believer is not None:

@@ -2,6 +2,7 @@
 
 from augury.maximizers.base import Best, Domain, Maximizer
 from augury.maximizers.exhaustive import Exhaustive
+from augury.maximizers.few_columns import FewColumns
 from augury.maximizers.fixed_steps import Gradient, NelderMead
 from augury.maximizers.mixed import Mixed, Rounding
 from augury.maximizers.multistart import MultiStart
@@ -11,6 +12,7 @@ __all__ = [
     "Best",
     "Domain",
     "Exhaustive",
+    "FewColumns",
     "Gradient",
     "Maximizer",
     "Mixed",

@@ -27,7 +27,7 @@ from augury.surrogates.hyperfit import (
     build,
     tune,
 )
-from augury.surrogates.kernels import KernelName, Stationary, kernel_class
+from augury.surrogates.kernels import KernelName, Stationary, column_shares, kernel_class
 from augury.surrogates.warps import Unwarped, Warp, Warped
 
 LARGEST_ARD = 256  # lengthscales that are learnt
@@ -60,6 +60,9 @@ class GaussianProcess:
         trend: whether the function is one of the kernel's plus a quadratic one, whose three variances are
             learnt (:class:`Trended`): what is nearly quadratic over the whole box is then known from few
             points.
+        effects: whether each parameter has an effect of its own at each of its values, whose variance is
+            learnt (:class:`WithEffects`): then what a point has of a rough function is expected of points
+            that agree with it in most parameters, too.
         faint: whether values may be without noise: it is then expected to be less, and may be as little
             as 1e-10 of the values' variance instead of 1e-6, as may what the factorization adds.
         as_trended: whether a process without a trend is computed as one with a trend of zero: slower,
@@ -81,6 +84,7 @@ class GaussianProcess:
     relative: bool = False
     standardize: bool = True
     trend: bool = False
+    effects: bool = False
     faint: bool = False
     as_trended: bool = False
     warp: Warp | None = None
@@ -103,7 +107,7 @@ class GaussianProcess:
                     f"Give a positive number, or None to learn it."
                 )
         check_flags(ard=self.ard, relative=self.relative, standardize=self.standardize, trend=self.trend)
-        check_flags(faint=self.faint, as_trended=self.as_trended)
+        check_flags(effects=self.effects, faint=self.faint, as_trended=self.as_trended)
         if self.warp is not None:
             self._check_warp()
         if not isinstance(self.features, int) or self.features < 2 or self.features % 2:
@@ -140,6 +144,7 @@ class GaussianProcess:
                 int(data.groups.max(initial=0)) + 1,
                 self._limits(data, scale),
                 self._noise,
+                column_shares(data.groups),
             )
         slopes = np.zeros(n) if warp is None else np.log(warp.slope(warp.inverse(data.y[:n])))
         return tuned._replace(left_out=tuned.left_out - n * np.log(scale) + slopes.sum())
@@ -163,6 +168,7 @@ class GaussianProcess:
                     computed,
                     data,
                     self.groups(data),
+                    column_shares(data.groups),
                     np.asarray(shift),  # arrays, since a Python float would compile anew per value
                     np.asarray(scale),
                     self.features,
@@ -214,9 +220,10 @@ class GaussianProcess:
                 np.full(data.dim, low),
                 np.float64(v),
                 np.float64(noise),
-                np.full(len(TREND_DEGREES) * self.trend, trend),
+                np.full(len(TREND_DEGREES) * self.trend, part),
+                np.full(int(self.effects), part),
             )
-            for low, v, noise, trend in (DEFAULT_LOWER, DEFAULT_UPPER)
+            for low, v, noise, part in (DEFAULT_LOWER, DEFAULT_UPPER)
         )
         if self.lengthscale is not None:
             given = np.asarray(self.lengthscale, dtype=np.float64)
@@ -294,6 +301,7 @@ def describe(tuned: Tuned, hyper: Hyper, groups: np.ndarray, scale: float, jitte
         "lengthscale": np.exp(hyper.log_lengthscale[:parameters]).tolist(),
         "variance": float(np.exp(hyper.log_variance) * scale**2),
         "noise": float(np.exp(hyper.log_noise) * scale**2),
+        **({"effects": float(np.exp(hyper.log_effects[0]) * scale**2)} if len(hyper.log_effects) else {}),
         **({"trend": dict(zip(("linear", "quadratic", "bowl"), trend, strict=True))} if trend else {}),
         "log_posterior": float(tuned.log_posterior),
         "tuning_evaluations": int(tuned.evaluations),
@@ -308,10 +316,11 @@ def _condition_on(
     hyper: Hyper,
     data: Data,
     groups: Array,
+    shares: Array,
     shift: Array,
     scale: Array,
     features: int,
     jitter: Array,
 ) -> tuple[GPPosterior, Array]:
-    kernel, noise = build(kind, hyper, groups)
+    kernel, noise = build(kind, hyper, groups, shares)
     return condition_on(kernel, noise, data, shift, scale, features, jitter)

@@ -7,6 +7,7 @@ problem. Each logarithm has a normal prior:
     log variance    ~ N(0, 1)
     log noise       ~ N(−8, 4), or N(−12, 16) where values may have none (`FAINT`)
     log linear      ~ N(−log P, 9),   log quadratic and log bowl ~ N(−2 log P, 9),   of a trend
+    log effects     ~ N(−4, 4)
 
 The lengthscale's is the dimension-scaled prior of Hvarfner, Hellsten & Nardi (2024), "Vanilla Bayesian
 optimization performs great in high dimensions" (their log-normal's mode, as a normal in the
@@ -21,7 +22,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from augury._types import Array
-from augury.surrogates.kernels import Kernel, Stationary, Trended
+from augury.surrogates.kernels import Kernel, Stationary, Trended, WithEffects
 from augury.surrogates.likelihood import BASE_JITTER, Likelihood
 from augury.surrogates.search import Search
 
@@ -36,6 +37,7 @@ FIRST_EVALUATIONS = 6  # of the likelihood, from the best start of each kind
 MAX_EVALUATIONS = 60  # in all, from the better of the two
 
 
+EFFECTS_MEAN, EFFECTS_DEVIATION = -4.0, 2.0
 TREND_DEGREES = (1.0, 2.0, 2.0)  # in which the parts of a trend, linear, quadratic and bowl, grow with P
 
 
@@ -46,6 +48,7 @@ class Hyper(NamedTuple):
     log_variance: Float[Array, ""]
     log_noise: Float[Array, ""]
     log_trend: Float[Array, " t"] = np.zeros(0)  # linear, quadratic and bowl; nothing without a trend
+    log_effects: Float[Array, " e"] = np.zeros(0)  # one number; nothing without effects
 
 
 class Limits(NamedTuple):
@@ -66,7 +69,7 @@ class Noise(NamedTuple):
 
 USUAL, FAINT = Noise(-8.0, 2.0, 1e-6, BASE_JITTER), Noise(-12.0, 4.0, 1e-10, 1e-10)
 
-# of lengthscales, variance, noise and the three of a trend
+# of lengthscales, variance, noise, and the three of a trend and that of effects
 DEFAULT_LOWER = (np.log(5e-3), np.log(1e-3), np.log(USUAL.smallest), np.log(1e-8))
 DEFAULT_UPPER = (np.log(1e3), np.log(1e3), np.log(1.0), np.log(1e3))
 
@@ -81,21 +84,30 @@ class Tuned(NamedTuple):
     left_out: float = 0.0  # log density of each value given all others, summed: to compare models by
 
 
-def build(kind: type[Stationary], hyper: Hyper, groups: Int[Array, " D"]) -> tuple[Kernel, Array]:
-    """The kernel and the noise variance that `hyper` describes."""
+def build(
+    kind: type[Stationary],
+    hyper: Hyper,
+    groups: Int[Array, " D"],
+    shares: Float[Array, " D"] | None = None,
+) -> tuple[Kernel, Array]:
+    """The kernel and the noise variance that `hyper` describes; `shares` are those of effects."""
     around = kind(jnp.exp(hyper.log_lengthscale)[groups], jnp.exp(hyper.log_variance))
     trend = jnp.exp(hyper.log_trend)
-    return Trended(around, *trend) if len(trend) else around, jnp.exp(hyper.log_noise)
+    kernel: Kernel = Trended(around, *trend) if len(trend) else around
+    if len(hyper.log_effects):
+        assert shares is not None
+        kernel = WithEffects(kernel, jnp.exp(hyper.log_effects)[0], jnp.asarray(shares))
+    return kernel, jnp.exp(hyper.log_noise)
 
 
-def starts(lengthscales: int, trend: int = 0) -> Float[np.ndarray, "kinds candidates p"]:
+def starts(lengthscales: int, parts: int = 0) -> Float[np.ndarray, "kinds candidates p"]:
     """Starting points in units of the prior, of two kinds.
 
     A density often has one mode that explains the data by the function and one that explains them
     by noise (Rasmussen & Williams, section 5.4.1): the second kind starts with large noise. Of each
     kind the candidates move all lengthscales together.
     """
-    z = np.zeros((len(NOISE), len(STARTS), lengthscales + trend + 2))
+    z = np.zeros((len(NOISE), len(STARTS), lengthscales + parts + 2))
     z[:, :, :lengthscales] = STARTS[:, :1]
     z[:, :, -2] = STARTS[:, 1]
     z[:, :, -1] = NOISE[:, None]
@@ -103,7 +115,7 @@ def starts(lengthscales: int, trend: int = 0) -> Float[np.ndarray, "kinds candid
 
 
 def single_inputs(
-    x: Float[np.ndarray, "n D"], y: Float[np.ndarray, " n"], groups: Int[np.ndarray, " D"], trend: int = 0
+    x: Float[np.ndarray, "n D"], y: Float[np.ndarray, " n"], groups: Int[np.ndarray, " D"], parts: int = 0
 ) -> Float[np.ndarray, "candidates p"]:
     """Starts of a third kind: one input has a short lengthscale, and the others matter little.
 
@@ -114,16 +126,17 @@ def single_inputs(
     orders = (np.argsort(x[:, column], kind="stable") for column in columns)
     roughness = [float((np.diff(y[order]) ** 2).sum()) for order in orders]
     chosen = np.argsort(roughness, kind="stable")[:SINGLE_INPUTS]
-    z = np.zeros((len(chosen), len(columns) + trend + 2))
+    z = np.zeros((len(chosen), len(columns) + parts + 2))
     z[:, : len(columns)] = LONG
     z[np.arange(len(chosen)), chosen] = SHORT
     return z
 
 
-def mostly_trend(lengthscales: int) -> Float[np.ndarray, "1 p"]:
+def mostly_trend(lengthscales: int, parts: int = len(TREND_DEGREES)) -> Float[np.ndarray, "1 p"]:
     """A start of a fourth kind: the trend explains the values, and the stationary part what is left."""
-    z = np.zeros((1, lengthscales + len(TREND_DEGREES) + 2))
-    z[0, lengthscales:-1] = 1.0, 1.0, 1.0, -2.0
+    z = np.zeros((1, lengthscales + parts + 2))
+    z[0, lengthscales : lengthscales + len(TREND_DEGREES)] = 1.0
+    z[0, -2] = -2.0
     return z
 
 
@@ -136,16 +149,21 @@ class Density:
         self.likelihood = likelihood
         self.evaluations = 0
         n, trend = likelihood.lengthscales, len(limits.lower.log_trend)
-        self.mean = np.zeros(n + trend + 2)
+        effects = len(limits.lower.log_effects)
+        self.mean = np.zeros(n + trend + effects + 2)
         self.mean[:n] = np.sqrt(2.0) - 3.0 + 0.5 * np.log(parameters)
-        self.mean[n:-2] = -np.log(parameters) * np.array(TREND_DEGREES)[:trend]
+        self.mean[n : n + trend] = -np.log(parameters) * np.array(TREND_DEGREES)[:trend]
+        self.mean[n + trend : -2] = EFFECTS_MEAN
         self.mean[-1] = noise.mean
         self.deviation = np.ones_like(self.mean)
         self.deviation[:n] = np.sqrt(3.0)
-        self.deviation[n:-2] = 3.0
+        self.deviation[n : n + trend] = 3.0
+        self.deviation[n + trend : -2] = EFFECTS_DEVIATION
         self.deviation[-1] = noise.deviation
         self.lower, self.upper = (
-            np.concatenate([at.log_lengthscale[:n], at.log_trend, [at.log_variance, at.log_noise]])
+            np.concatenate(
+                [at.log_lengthscale[:n], at.log_trend, at.log_effects, [at.log_variance, at.log_noise]]
+            )
             for at in limits
         )
         self.lower, self.upper = ((at - self.mean) / self.deviation for at in (self.lower, self.upper))
@@ -181,27 +199,30 @@ def tune(
     parameters: int,
     limits: Limits,
     noise: Noise = USUAL,
+    shares: Float[np.ndarray, " D"] | None = None,
 ) -> Tuned:
     """The hyper-parameters of largest posterior density for standardized `y`.
 
     `groups` tells which columns share a lengthscale, `parameters` is the prior's P (also where all
-    columns share one).
+    columns share one), `shares` are those of the columns in effects.
     """
-    trend = len(limits.lower.log_trend)
-    likelihood = Likelihood(kind, x, y, groups, trend=trend > 0, jitter=noise.jitter)
+    trend, effects = len(limits.lower.log_trend), len(limits.lower.log_effects)
+    likelihood = Likelihood(
+        kind, x, y, groups, trend=trend > 0, effects=shares if effects else None, jitter=noise.jitter
+    )
     density = Density(likelihood, parameters, limits, noise)
     n = density.likelihood.lengthscales
     z, loss, converged = np.clip(0.0, density.lower, density.upper), 0.0, True
     if len(x) > 0 and (density.lower < density.upper).any():  # else nothing to learn
-        kinds = [*starts(n, trend), single_inputs(x, y, groups, trend)]
+        kinds = [*starts(n, trend + effects), single_inputs(x, y, groups, trend + effects)]
         if trend:
-            kinds.append(mostly_trend(n))
+            kinds.append(mostly_trend(n, trend + effects))
         end = _best_of(density, kinds)
         z, loss, converged = end.z, end.loss, end.converged
     theta = density.theta(z)
     lengthscales = np.full(x.shape[1], density.mean[0])  # of no use beyond the number of groups
     lengthscales[:n] = theta[:n]
-    hyper = Hyper(lengthscales, theta[-2], theta[-1], theta[n:-2])
+    hyper = Hyper(lengthscales, theta[-2], theta[-1], theta[n : n + trend], theta[n + trend : -2])
     left_out = likelihood.left_out(theta) if len(x) else 0.0
     return Tuned(hyper, -loss, density.evaluations, converged, left_out)
 

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.linalg import blas, lapack
 
-from augury.surrogates.kernels import Stationary, trend_units
+from augury.surrogates.kernels import AGREEING, Stationary, trend_units
 
 BASE_JITTER = 1e-8  # times the variance, always on the diagonal of a standardized covariance
 SMALLEST_BLOCK = 64  # of a triangular matrix, below which LAPACK inverts it
@@ -23,7 +23,8 @@ BLOCK = 1 << 13  # kernel values computed together: their temporaries stay in th
 class Likelihood:
     """−log p(y | θ) of standardized data, θ = (log lengthscale per group, log variance, log noise).
 
-    With a `trend`, the logarithms of its three variances (`kernels.Trended`) stand before the variance.
+    With a `trend`, the logarithms of its three variances (`kernels.Trended`) stand before the variance,
+    and with `effects`, which are the columns' shares in them, that of theirs (`kernels.WithEffects`).
     Buffers are kept between evaluations, since fresh memory costs time.
     """
 
@@ -35,13 +36,16 @@ class Likelihood:
         groups: Int[np.ndarray, " D"],
         *,
         trend: bool = False,
+        effects: Float[np.ndarray, " D"] | None = None,
         jitter: float = BASE_JITTER,
     ) -> None:
         n, dim = x.shape
         self._jitter = jitter
         self.lengthscales = int(groups.max(initial=-1)) + 1
-        self._trends = _trends(x, jitter) if trend else []
-        self._halves = [2.0 * np.triu(G, 1) + np.diag(G.diagonal()) for G in self._trends]
+        self._parts = _trends(x, jitter) if trend else []
+        if effects is not None:
+            self._parts.append(_agreement(x, effects) + jitter * np.eye(n))
+        self._halves = [2.0 * np.triu(G, 1) + np.diag(G.diagonal()) for G in self._parts]
         self.kind, self.groups, self._x, self._y = kind, groups, np.ascontiguousarray(x.T), y
         self._slope, self._C = np.zeros((2, n, n))
         self._left, self._right = np.ones((2, dim + 2, n))
@@ -81,7 +85,7 @@ class Likelihood:
         products = blas.dsymm(1.0, W, ab.T, lower=1).T
         pairs = ((products[-1] * ab[:-1] - products[:-1]) * ab[:-1]).sum(1)
         gradient[: ours.start] = np.bincount(self.groups, -2.0 * variance * pairs, minlength=ours.start)
-        # K = variance·∂K/∂variance + trend + noise·I, and tr((K⁻¹ − ααᵀ)K) = n − yᵀK⁻¹y
+        # K = variance·∂K/∂variance + parts + noise·I, and tr((K⁻¹ − ααᵀ)K) = n − yᵀK⁻¹y
         gradient[-2] = 0.5 * (len(z) - fit - noise * in_diagonal) - gradient[ours].sum()
         gradient[-1] = 0.5 * noise * in_diagonal
         return 0.5 * fit + log_det, gradient
@@ -115,7 +119,7 @@ class Likelihood:
             value, self._slope[rows, columns] = self.kind.value_and_slope(s)
             np.multiply(value, variance, out=C[rows, columns])
         C.ravel()[:: len(C) + 1] = variance + noise + self._jitter * variance
-        for weight, G in zip(np.exp(theta[self.lengthscales : -2]), self._trends, strict=True):
+        for weight, G in zip(np.exp(theta[self.lengthscales : -2]), self._parts, strict=True):
             C += weight * G
         L, failed = lapack.dpotrf(C.T, lower=1, clean=1, overwrite_a=1)
         return None if failed or not np.isfinite(L[-1, -1]) else L
@@ -129,6 +133,14 @@ def _trends(x: Float[np.ndarray, "n D"], jitter: float) -> list[Float[np.ndarray
     squares = (z**2).sum(1)
     parts = (G, G**2, np.outer(squares, squares))
     return [part + size * unit for part, size in zip(parts, trend_units(x.shape[1]), strict=True)]
+
+
+def _agreement(x: Float[np.ndarray, "n D"], shares: Float[np.ndarray, " D"]) -> Float[np.ndarray, "n n"]:
+    """The share of the parameters in which rows agree."""
+    agreement = np.ones((len(x), len(x)))
+    for column, share in zip(x.T, shares, strict=True):
+        agreement -= share * (np.abs(column[:, None] - column) > AGREEING)
+    return agreement
 
 
 def invert_triangular(L: Float[np.ndarray, "n n"]) -> None:

@@ -50,9 +50,10 @@ class FourierProcess:
 
     def __post_init__(self) -> None:
         GaussianProcess(features=self.features)  # the same rule for the number of features
-        if self.process.trend:
+        if self.process.trend or self.process.effects:
             raise UnsupportedError(
-                "a process of random features must be stationary; got one with a trend. Use trend=False."
+                "a process of random features must be stationary; got one with "
+                f"{'a trend' if self.process.trend else 'effects'}. Leave that out."
             )
 
     def fits(self, parameters: int) -> str | None:
