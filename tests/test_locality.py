@@ -73,7 +73,7 @@ def test_in_many_dimensions_points_keep_most_columns_of_good_ones():
     opt = study(space, Algorithm(GaussianProcess(faint=True), "ei", locality=Locality()), 40, ripples)
     local = [trial for trial in opt.trials if "local" in trial.info]
     assert all(trial.info["chosen"] == "GaussianProcess × EI × FewColumns" for trial in local)
-    assert all(trial.info["fit"]["effects"] > 0.0 for trial in local)
+    assert all(trial.info["fit"]["effects"]["white"] > 0.0 for trial in local)
     everywhere = [trial for trial in opt.trials[6:] if "local" not in trial.info]
     assert all(trial.info["chosen"] == "GaussianProcess × EI × MultiStart" for trial in everywhere)
     rows = space.encode_all([trial.params for trial in opt.trials])

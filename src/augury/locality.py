@@ -39,7 +39,7 @@ class Locality:
     from the observations. The others are looked for in a box around the best point, with a model of the
     observations within twice its width (at least as many as a quadratic function has coefficients, at
     most 256). Only continuous parameters are narrowed. Where these have 20 columns or more, the model,
-    if it is a Gaussian process, gives every value of a parameter an effect of its own (`effects` of
+    if it is a Gaussian process, has effects of single parameters (`effects` of
     :class:`~augury.surrogates.GaussianProcess`), and points are looked for that differ from good ones
     in few columns (:class:`~augury.maximizers.FewColumns`).
 

@@ -27,7 +27,7 @@ from augury.surrogates.hyperfit import (
     build,
     tune,
 )
-from augury.surrogates.kernels import KernelName, Stationary, column_shares, kernel_class
+from augury.surrogates.kernels import EFFECTS, SCALES, KernelName, Stationary, column_shares, kernel_class
 from augury.surrogates.warps import Unwarped, Warp, Warped
 
 LARGEST_ARD = 256  # lengthscales that are learnt
@@ -60,9 +60,9 @@ class GaussianProcess:
         trend: whether the function is one of the kernel's plus a quadratic one, whose three variances are
             learnt (:class:`Trended`): what is nearly quadratic over the whole box is then known from few
             points.
-        effects: whether each parameter has an effect of its own at each of its values, whose variance is
-            learnt (:class:`WithEffects`): then what a point has of a rough function is expected of points
-            that agree with it in most parameters, too.
+        effects: whether the function also has effects of single parameters, smooth ones and one of every
+            single value, whose variances are learnt (:class:`WithEffects`): then what a point has of a
+            rough function is expected of points that agree with it in most parameters, too.
         faint: whether values may be without noise: it is then expected to be less, and may be as little
             as 1e-10 of the values' variance instead of 1e-6, as may what the factorization adds.
         as_trended: whether a process without a trend is computed as one with a trend of zero: slower,
@@ -221,7 +221,7 @@ class GaussianProcess:
                 np.float64(v),
                 np.float64(noise),
                 np.full(len(TREND_DEGREES) * self.trend, part),
-                np.full(int(self.effects), part),
+                np.full(EFFECTS * self.effects, part),
             )
             for low, v, noise, part in (DEFAULT_LOWER, DEFAULT_UPPER)
         )
@@ -296,12 +296,12 @@ def fit_status(solution: np.ndarray, scale: float, jitter: float) -> Status:
 def describe(tuned: Tuned, hyper: Hyper, groups: np.ndarray, scale: float, jitter: Any) -> dict[str, Any]:
     """What a fit found, in the units of the data."""
     parameters = int(groups.max(initial=-1)) + 1
-    trend = (np.exp(hyper.log_trend) * scale**2).tolist()
+    trend, effects = ((np.exp(log) * scale**2).tolist() for log in (hyper.log_trend, hyper.log_effects))
     return {
         "lengthscale": np.exp(hyper.log_lengthscale[:parameters]).tolist(),
         "variance": float(np.exp(hyper.log_variance) * scale**2),
         "noise": float(np.exp(hyper.log_noise) * scale**2),
-        **({"effects": float(np.exp(hyper.log_effects[0]) * scale**2)} if len(hyper.log_effects) else {}),
+        **({"effects": dict(zip(("white", *map(str, SCALES)), effects, strict=True))} if effects else {}),
         **({"trend": dict(zip(("linear", "quadratic", "bowl"), trend, strict=True))} if trend else {}),
         "log_posterior": float(tuned.log_posterior),
         "tuning_evaluations": int(tuned.evaluations),
@@ -316,7 +316,7 @@ def _condition_on(
     hyper: Hyper,
     data: Data,
     groups: Array,
-    shares: Array,
+    shares: tuple[Array, Array],
     shift: Array,
     scale: Array,
     features: int,

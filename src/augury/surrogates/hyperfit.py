@@ -7,7 +7,7 @@ problem. Each logarithm has a normal prior:
     log variance    ~ N(0, 1)
     log noise       ~ N(−8, 4), or N(−12, 16) where values may have none (`FAINT`)
     log linear      ~ N(−log P, 9),   log quadratic and log bowl ~ N(−2 log P, 9),   of a trend
-    log effects     ~ N(−4, 4)
+    log effects     ~ N(−4, 4), of each kind
 
 The lengthscale's is the dimension-scaled prior of Hvarfner, Hellsten & Nardi (2024), "Vanilla Bayesian
 optimization performs great in high dimensions" (their log-normal's mode, as a normal in the
@@ -23,7 +23,7 @@ from jaxtyping import Float, Int
 
 from augury._types import Array
 from augury.surrogates.kernels import Kernel, Stationary, Trended, WithEffects
-from augury.surrogates.likelihood import BASE_JITTER, Likelihood
+from augury.surrogates.likelihood import BASE_JITTER, Likelihood, Shares
 from augury.surrogates.search import Search
 
 # Starts, in prior deviations from its mean: (lengthscales, variance), and the noise of the two kinds.
@@ -48,7 +48,7 @@ class Hyper(NamedTuple):
     log_variance: Float[Array, ""]
     log_noise: Float[Array, ""]
     log_trend: Float[Array, " t"] = np.zeros(0)  # linear, quadratic and bowl; nothing without a trend
-    log_effects: Float[Array, " e"] = np.zeros(0)  # one number; nothing without effects
+    log_effects: Float[Array, " e"] = np.zeros(0)  # white, and by scale; nothing without effects
 
 
 class Limits(NamedTuple):
@@ -88,7 +88,7 @@ def build(
     kind: type[Stationary],
     hyper: Hyper,
     groups: Int[Array, " D"],
-    shares: Float[Array, " D"] | None = None,
+    shares: tuple[Array, Array] | None = None,
 ) -> tuple[Kernel, Array]:
     """The kernel and the noise variance that `hyper` describes; `shares` are those of effects."""
     around = kind(jnp.exp(hyper.log_lengthscale)[groups], jnp.exp(hyper.log_variance))
@@ -96,7 +96,7 @@ def build(
     kernel: Kernel = Trended(around, *trend) if len(trend) else around
     if len(hyper.log_effects):
         assert shares is not None
-        kernel = WithEffects(kernel, jnp.exp(hyper.log_effects)[0], jnp.asarray(shares))
+        kernel = WithEffects(kernel, jnp.exp(hyper.log_effects), *map(jnp.asarray, shares))
     return kernel, jnp.exp(hyper.log_noise)
 
 
@@ -199,7 +199,7 @@ def tune(
     parameters: int,
     limits: Limits,
     noise: Noise = USUAL,
-    shares: Float[np.ndarray, " D"] | None = None,
+    shares: Shares | None = None,
 ) -> Tuned:
     """The hyper-parameters of largest posterior density for standardized `y`.
 

@@ -28,8 +28,10 @@ from augury.surrogates.features import FeatureDraw, Features
 KernelName = Literal["se", "matern32", "matern52"]
 
 
-AGREEING = 1e-6  # columns that are no further apart are equal: encoding a point anew rounds it
-SHORTEST, WAVES = 10.0, 64  # of the waves that stand for effects in a draw: length, number per column
+AGREEING = 1e-6  # values that are no further apart are equal: encoding a point anew rounds it
+SCALES = (0.05, 0.3)  # of effects that are not white: their bumps' widths
+EFFECTS = 1 + len(SCALES)  # kinds of effects: white ones, and those of the scales
+WAVES = 64  # that stand for the effects of a kind in a draw, per column
 
 Pair = tuple[Any, Any]  # of arrays of NumPy or JAX, whichever was given
 
@@ -232,71 +234,105 @@ class TrendDraw(eqx.Module):
 
 
 class WithEffects(Kernel):
-    """A kernel and the covariance of Σ_j u_j(x_j): an effect of its own for every value of a parameter.
+    """A kernel and the covariance of Σ_j u_j(x_j): effects of single parameters, white and at two scales.
 
-        k(a, b) + effects · (share of the parameters in which a and b agree)
+        k(a, b) + Σ_j share_j · (white·[a_j = b_j] + Σ_s effects_s · bump(|a_j − b_j| / scale_s))
 
-    The u_j are white: an effect says nothing of the values beside it. Ripples that are finer than the
-    observations lie are noise to a smooth kernel, though a function has none; points that agree with a
-    good one in most parameters share most of what made it good.
+    White effects say nothing of the values beside them. What is finer than the observations lie is noise
+    to a smooth kernel, though a function has none; here, points that agree with a good one in most
+    parameters share most of what made it good. Effects of the two scales are learnt as functions of one
+    column, which takes fewer observations than a function of all. Two options of a choice only differ.
+
+    Reference: Duvenaud, Nickisch & Rasmussen (2011), "Additive Gaussian processes".
     """
 
     around: Kernel
-    effects: Float[Array, ""]
-    shares: Float[Array, " D"]  # of each column, see `column_shares`
+    effects: Float[Array, " s"]  # the variances: white, then by scale
+    single: Float[Array, " D"]  # the share of a column that is a parameter, see `column_shares`
+    choice: Float[Array, " D"]  # that of a choice, at each of its columns
 
     def unit(self, dim: int) -> Float[Array, ""]:
         """That of the kernel, and the variance of all effects together."""
-        return self.around.unit(dim) + self.effects
+        return self.around.unit(dim) + jnp.sum(self.effects)
 
     def gram(self, a: Float[Array, "n D"], b: Float[Array, "m D"]) -> Float[Array, "n m"]:
         """The covariance of all pairs."""
 
-        def add(differing: Array, column: tuple[Array, Array, Array]) -> tuple[Array, None]:
+        def add(total: Array, column: tuple[Array, Array, Array]) -> tuple[Array, None]:
             of_a, of_b, share = column
-            apart = jnp.abs(of_a[:, None] - of_b[None, :]) > AGREEING
-            return differing + jnp.where(apart, share, 0.0), None
+            distance = jnp.abs(of_a[:, None] - of_b[None, :])
+            parts = jnp.where(distance <= AGREEING, self.effects[0], 0.0)
+            for effect, scale in zip(self.effects[1:], SCALES, strict=True):
+                parts += effect * bump(distance / scale, jnp)
+            return total + share * parts, None
 
-        # one column after another: 17 times as fast as a sum over the last axis of all differences
-        columns = jax.lax.stop_gradient((a.T, b.T, self.shares))
-        differing, _ = jax.lax.scan(add, jnp.zeros((len(a), len(b))), columns)
-        return self.around.gram(a, b) + self.effects * (1.0 - differing)
+        # one column after another: many times as fast as a sum over the last axis of all differences
+        same = (a * self.choice) @ b.T * jnp.sum(self.effects)  # columns of a choice are 0 but for one
+        effects, _ = jax.lax.scan(add, same, (a.T, b.T, self.single))
+        return self.around.gram(a, b) + effects
 
     def diagonal(self, x: Float[Array, "*n D"]) -> Float[Array, "*n"]:
         """k(x, x)."""
-        return self.around.diagonal(x) + self.effects
+        shares = jnp.sum(self.single) + jnp.sum(self.choice * x**2, axis=-1)
+        return self.around.diagonal(x) + jnp.sum(self.effects) * shares
 
     def draw(self, count: int, dim: int, *, key: KeyArray) -> "EffectsDraw":
-        """A draw of the kernel, and waves too short to be resolved in every column."""
+        """A draw of the kernel, random Fourier features of every column, a number for every option."""
         rng = generator(fold(key, 3))
-        frequencies = rng.standard_normal((WAVES, dim)) / (AGREEING * SHORTEST)
-        phases = rng.uniform(0.0, 2.0 * np.pi, (WAVES, dim))
-        amplitudes = rng.standard_normal((WAVES, dim)) * np.sqrt(2.0 / WAVES * np.asarray(self.shares))
-        amplitudes *= np.sqrt(np.asarray(self.effects))
-        return EffectsDraw(self.around.draw(count, dim, key=key), frequencies, phases, amplitudes)
+        shape, effects = (EFFECTS, WAVES, dim), np.asarray(self.effects)
+        scales = np.array([AGREEING, *SCALES])[:, None, None]
+        frequencies = _bump_frequencies(shape, rng) / scales
+        phases = rng.uniform(0.0, 2.0 * np.pi, shape)
+        variances = 2.0 / WAVES * effects[:, None, None] * np.asarray(self.single)
+        amplitudes = np.sqrt(variances) * rng.standard_normal(shape)
+        options = np.sqrt(effects.sum() * np.asarray(self.choice)) * rng.standard_normal(dim)
+        around = self.around.draw(count, dim, key=key)
+        return EffectsDraw(around, frequencies, phases, amplitudes, options)
 
 
 class EffectsDraw(eqx.Module):
-    """x ↦ f(x) + Σ_jk a_jk cos(ω_jk x_j + b_jk)."""
+    """x ↦ f(x) + Σ_jk a_jk cos(ω_jk x_j + b_jk) + Σ_j c_j x_j."""
 
     around: Callable[[Array], Array]
-    frequencies: Float[Array, "K D"]
-    phases: Float[Array, "K D"]
-    amplitudes: Float[Array, "K D"]
+    frequencies: Float[Array, "s K D"]
+    phases: Float[Array, "s K D"]
+    amplitudes: Float[Array, "s K D"]
+    options: Float[Array, " D"]
 
     def __call__(self, x: Float[Array, "*n D"]) -> Float[Array, "*n"]:
         """The value at one point or at several."""
-        waves = jnp.cos(x[..., None, :] * self.frequencies + self.phases)
-        return self.around(x) + jnp.sum(self.amplitudes * waves, axis=(-2, -1))
+        waves = jnp.cos(x[..., None, None, :] * self.frequencies + self.phases)
+        return self.around(x) + jnp.sum(self.amplitudes * waves, axis=(-3, -2, -1)) + x @ self.options
 
 
-def column_shares(groups: Int[np.ndarray, " D"]) -> Float[np.ndarray, " D"]:
-    """What a column that differs takes from the share in which two points agree.
+def bump(r: Any, xp: ModuleType = np) -> Any:
+    """(1 − r)³(1 + 3r) up to r = 1 and 0 beyond: a covariance of functions of one variable.
 
-    One parameter of P takes 1/P; two options of a choice differ in two columns, each of which takes half.
+    Reference: Wendland (1995), "Piecewise polynomial, positive definite and compactly supported radial
+    functions of minimal degree".
+    """
+    t = xp.maximum(1.0 - r, 0.0)
+    return t * t * t * (4.0 - 3.0 * t)
+
+
+def _bump_frequencies(shape: tuple[int, ...], rng: Generator) -> np.ndarray:
+    """Draws ω with E cos(ωr) = bump(r), from the cosine transform, which is nowhere negative."""
+    r, omega = np.linspace(0.0, 1.0, 513), np.linspace(0.0, 200.0, 2001)
+    density = np.maximum(np.trapezoid(bump(r) * np.cos(omega[:, None] * r), r, axis=1), 0.0)
+    cumulated = np.append(0.0, np.cumsum(density[1:] + density[:-1]))
+    return np.interp(rng.random(shape), cumulated / cumulated[-1], omega)
+
+
+def column_shares(
+    groups: Int[np.ndarray, " D"],
+) -> tuple[Float[np.ndarray, " D"], Float[np.ndarray, " D"]]:
+    """The shares of the columns in effects: one of P for a parameter, and for a choice at each column.
+
+    The first array is of the columns that are parameters, the second of those of choices.
     """
     _, which, counts = np.unique(groups, return_inverse=True, return_counts=True)
-    return np.where(counts > 1, 0.5, 1.0)[which] / max(len(counts), 1)
+    alone, share = (counts == 1)[which], 1.0 / max(len(counts), 1)
+    return np.where(alone, share, 0.0), np.where(alone, 0.0, share)
 
 
 def trend_units(dim: int) -> tuple[float, float, float]:

@@ -13,7 +13,9 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.linalg import blas, lapack
 
-from augury.surrogates.kernels import AGREEING, Stationary, trend_units
+from augury.surrogates.kernels import AGREEING, SCALES, Stationary, bump, trend_units
+
+Shares = tuple[Float[np.ndarray, " D"], Float[np.ndarray, " D"]]  # see `kernels.column_shares`
 
 BASE_JITTER = 1e-8  # times the variance, always on the diagonal of a standardized covariance
 SMALLEST_BLOCK = 64  # of a triangular matrix, below which LAPACK inverts it
@@ -24,7 +26,7 @@ class Likelihood:
     """−log p(y | θ) of standardized data, θ = (log lengthscale per group, log variance, log noise).
 
     With a `trend`, the logarithms of its three variances (`kernels.Trended`) stand before the variance,
-    and with `effects`, which are the columns' shares in them, that of theirs (`kernels.WithEffects`).
+    and with `effects`, which are the columns' shares in them, those of theirs (`kernels.WithEffects`).
     Buffers are kept between evaluations, since fresh memory costs time.
     """
 
@@ -36,7 +38,7 @@ class Likelihood:
         groups: Int[np.ndarray, " D"],
         *,
         trend: bool = False,
-        effects: Float[np.ndarray, " D"] | None = None,
+        effects: Shares | None = None,
         jitter: float = BASE_JITTER,
     ) -> None:
         n, dim = x.shape
@@ -44,7 +46,7 @@ class Likelihood:
         self.lengthscales = int(groups.max(initial=-1)) + 1
         self._parts = _trends(x, jitter) if trend else []
         if effects is not None:
-            self._parts.append(_agreement(x, effects) + jitter * np.eye(n))
+            self._parts += _effects(x, effects, jitter)
         self._halves = [2.0 * np.triu(G, 1) + np.diag(G.diagonal()) for G in self._parts]
         self.kind, self.groups, self._x, self._y = kind, groups, np.ascontiguousarray(x.T), y
         self._slope, self._C = np.zeros((2, n, n))
@@ -135,12 +137,19 @@ def _trends(x: Float[np.ndarray, "n D"], jitter: float) -> list[Float[np.ndarray
     return [part + size * unit for part, size in zip(parts, trend_units(x.shape[1]), strict=True)]
 
 
-def _agreement(x: Float[np.ndarray, "n D"], shares: Float[np.ndarray, " D"]) -> Float[np.ndarray, "n n"]:
-    """The share of the parameters in which rows agree."""
-    agreement = np.ones((len(x), len(x)))
-    for column, share in zip(x.T, shares, strict=True):
-        agreement -= share * (np.abs(column[:, None] - column) > AGREEING)
-    return agreement
+def _effects(
+    x: Float[np.ndarray, "n D"], shares: Shares, jitter: float
+) -> list[Float[np.ndarray, "n n"]]:
+    """The covariances of effects, white and at each scale, with their parts of the jitter."""
+    single, choice = shares
+    same = (x * choice) @ x.T + jitter * np.eye(len(x))
+    parts = [same.copy() for _ in range(1 + len(SCALES))]
+    for column, share in zip(x.T, single, strict=True):
+        distance = np.abs(column[:, None] - column)
+        parts[0] += share * (distance <= AGREEING)
+        for part, scale in zip(parts[1:], SCALES, strict=True):
+            part += share * bump(distance / scale)
+    return parts
 
 
 def invert_triangular(L: Float[np.ndarray, "n n"]) -> None:
