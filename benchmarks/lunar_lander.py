@@ -10,6 +10,7 @@ The best of noisy observations flatters. Of every run the best observed point an
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,7 @@ def measure(name: str, method: str) -> dict[str, Any]:
 
 def main() -> None:
     """Print the table and keep the numbers."""
+    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
     results, rows = {}, []
     for name, method, what, published, reevaluated in RUNS:
         found = results[f"{name}: {method}"] = measure(name, method)

@@ -119,6 +119,25 @@ def test_a_network_that_is_nan_at_some_points_leaves_the_search_going(name, know
     assert opt.recommend() in opt.trials
 
 
+@pytest.mark.parametrize("name", ["sto-bnts", "neural-bo", "neural-ts", "deep-ensemble"])
+def test_a_network_that_is_nan_at_observations_is_not_taken_for_a_trained_one(name):
+    """Its gradients are numbers, and candidates elsewhere have finite scores."""
+
+    def half(params, z):
+        return jnp.where(z[0] > 0.0, jnp.nan, good(params, z))
+
+    rows = np.random.default_rng(0).random((10, 2))
+    rows[:2] = [[0.0, 0.0], [1.0, 1.0]]
+    rows[2:6, 0] = 0.9
+    rows[6:, 0] = 0.1
+    opt = Optimizer(Pool(rows), algorithm(name, EmpiricalProcess((draw, half))), seed=0, initial=1)
+    for index in range(6):
+        opt.tell({"index": index}, float(index))
+    with pytest.warns(UserWarning, match="A random point is suggested instead"):
+        trial = opt.ask()
+    assert "fallback" in trial.info
+
+
 @pytest.mark.parametrize("name", ["sto-bnts", "sto-bnts-linear", "neural-bo", "ntk-ei"])
 @pytest.mark.filterwarnings("ignore:.* A random point is suggested instead:UserWarning")
 def test_a_network_whose_squares_overflow_gives_no_warnings_of_numpy(name):

@@ -134,3 +134,16 @@ def test_every_row_is_appended_by_the_same_program(caplog):
         posterior.condition(rng.random((6, 2)), np.zeros(6))
     traced = [m for m in caplog.messages if m.startswith("Finished tracing") and "_with_row" in m]
     assert len(traced) == 1
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_points_together_give_the_bits_of_points_one_by_one(given):
+    """With values and without, across the edge of a bucket."""
+    x, y = wave(30)
+    more = np.random.default_rng(2).random((5, 3))
+    values = np.linspace(9.0, 11.0, 5) if given else None
+    together, single = fit(x, y).condition(more, values), fit(x, y)
+    for i in range(5):
+        single = single.condition(more[i : i + 1], values[i : i + 1] if given else None)
+    for one, other in zip(jax.tree.leaves(together), jax.tree.leaves(single), strict=True):
+        np.testing.assert_array_equal(one, other)

@@ -11,7 +11,7 @@ import pytest
 from augury.core.data import Data, pad
 from augury.core.keys import fold, root_key
 from augury.core.precision import computing
-from augury.surrogates import SampleThenOptimize, training
+from augury.surrogates import NTKProcess, SampleThenOptimize, training
 from augury.surrogates import dual_solve as dual
 from augury.surrogates.cnn import CNN
 from augury.surrogates.networks import MLP, rounded_relu, stack
@@ -313,6 +313,32 @@ def test_rough_values_of_one_parameter_are_met_with_learnt_settings():
     paths = [drawn.path for drawn in fitted.posterior.draws(keys=keys)]
     missed = [np.sqrt(np.mean((np.asarray(path(x)) - y) ** 2)) / y.std() for path in paths]
     assert max(missed) < 0.1
+
+
+@pytest.mark.parametrize(
+    ("depth", "scale", "noise", "missed"), [(3, 5.0, 1e-4, 0.02), (1, 5.0, 0.0, 1e-4)]
+)
+def test_a_large_prior_does_not_end_a_training_early(depth, scale, noise, missed):
+    """K is 1e5 times the noise's usual multiple: kinks are rounded, and λ is small, in proportion."""
+    rng = np.random.default_rng(0)
+    x, y = rng.random((64, 6)), rng.normal(size=64)
+    process = NTKProcess(depth=depth, weight_std=scale, bias_std=scale, noise=noise, standardize=False)
+    fitted = SampleThenOptimize(process, correction=False).fit(Data.of(x, y), key=root_key(0))
+    for drawn in fitted.posterior.draws(keys=[root_key(4), root_key(5)]):
+        assert np.sqrt(np.mean((drawn.path(x) - y) ** 2)) < missed
+        assert drawn.info["training"]["converged"]
+
+
+def test_a_loss_that_an_undamped_step_would_lower_by_far_has_not_converged():
+    """A tangent model that fits much better than the network, and kinks in between."""
+    rng = np.random.default_rng(0)
+    x, y = rng.random((64, 6)), rng.normal(size=64)
+    network = MLP(2, 256, weight_std=2.0**0.5, bias_std=2.0**0.5)
+    result = fit(network, draws(network, 6, 6), x, (y - y.mean()) / y.std(), lam=1e-4, capacity=64)
+    met = result.misfit < 1e-3 * 64  # λ is a hundred times smaller
+    assert met.any()
+    assert not result.converged[result.misfit > 0.1].any()
+    assert result.converged[met].all()
 
 
 @pytest.mark.parametrize("factor", [1.0, 100.0])

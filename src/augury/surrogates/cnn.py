@@ -208,7 +208,7 @@ class CNN(Network):
         kernel = scale * layer.weight.reshape(self.kernel**2, -1, out)
         kernels = jnp.einsum("pijk,kco->pijco", jnp.asarray(moved, kernel.dtype), kernel)
         shift = 0.0 if layer.bias is None else self.bias_std * layer.bias
-        phi = activation(self)
+        phi = activation(self, 1)
         late = self.pooling == "max" and self.activation != "gelu"  # which is not monotone
 
         def place(pooled: Array, kernel: Array) -> tuple[Array, None]:

@@ -59,6 +59,7 @@ LARGEST_GROWTH = 100.0  # of the damping at a refused step, also where the loss 
 STEEP = 500.0  # the same where steps lower the loss by little, if the network is known to have kinks,
 STEEPEST, FLAT = 0.03, 1e-4  # but at most and, for any network, at least this;
 BALANCED = 0.3  # or where, at kinks, Jᵀr and λδ cancel but for such a part of their norms
+PROMISED = 0.9  # of the loss may an undamped step promise at the end: kinks promise what nothing keeps
 
 
 class Outcome(enum.IntEnum):
@@ -77,8 +78,8 @@ REASONS = {
     Outcome.OUT_OF_STEPS: "The number of steps was used up before the gradient vanished.",
     Outcome.SETTLED: "The loss settled before the gradient vanished, as at kinks of an activation.",
     Outcome.STALLED: (
-        "Steps lowered the loss by little or nothing, though the gradient had not vanished: perhaps "
-        "at kinks of an activation."
+        "Steps lowered the loss by little or nothing, though there is a lower one: perhaps at kinks of "
+        "an activation."
     ),
     Outcome.NOT_FINITE: "The network or its gradient is not finite at its initial parameters.",
 }
@@ -203,6 +204,10 @@ def descend(
         return kept._replace(steps=steps, outcome=outcome, mark=jnp.where(look, now, s.mark))
 
     end = jax.lax.while_loop(lambda s: s.outcome == Outcome.RUNNING, step, first)
+    if direct:  # by conjugate gradients another solution would cost as much as a step
+        ended = (end.outcome == Outcome.CONVERGED) | (end.outcome == Outcome.SETTLED)
+        far = (_promise(problem, end) > PROMISED) & (problem.loss(end.r, end.length) > EXACT * worst)
+        end = end._replace(outcome=jnp.where(ended & far, Outcome.STALLED, end.outcome))
     relative = end.gradient / jnp.where(scale > 0.0, scale, 1.0)
     return problem.loss(end.r, end.length), end._replace(gradient=relative)
 
@@ -273,6 +278,17 @@ def _step(problem: Problem, s: State) -> tuple[State, Trial, Array]:
     # with the length that the loss is computed from: what products round off is in both
     expected = problem.loss(s.r, s.length) - problem.loss(plain.linear, plain.length)
     return s._replace(iterations=iterations), best, expected
+
+
+def _promise(problem: Problem, s: State) -> Array:
+    """The part of the loss by which an undamped step would lower it if the network were linear.
+
+    The linear model's minimum is λ bᵀ(K + λI)⁻¹b, b = r + Jδ.
+    """
+    assert s.K is not None
+    b = s.r + s.along
+    a = factorized(s.K, problem.lam)(b, lambda _, e: e @ e <= 0.0).a
+    return 1.0 - problem.lam * (a @ b) / jnp.maximum(problem.loss(s.r, s.length), TINY)
 
 
 def _precondition(problem: Problem, delta: Params, tangent: Tangent, total: Array) -> Preconditioner:

@@ -200,11 +200,16 @@ class DenseNetwork(Protocol):
     rounding: Float[Array, ""] | None
 
 
-def activation(network: DenseNetwork) -> Callable[[Array], Array]:
-    """φ."""
+def activation(network: DenseNetwork, layer: int) -> Callable[[Array], Array]:
+    """φ of that hidden layer, from 1.
+
+    With σ_W above √2 the inputs of a layer are σ_W/√2 times those of the layer before, and kinks are
+    rounded in proportion.
+    """
     if network.rounding is None:
         return ACTIVATIONS[network.activation]
-    return lambda z: rounded_relu(z, network.rounding)
+    width = network.rounding * jnp.maximum(network.weight_std / math.sqrt(2.0), 1.0) ** layer
+    return lambda z: rounded_relu(z, width)
 
 
 def check_dense(network: DenseNetwork) -> None:
@@ -247,8 +252,8 @@ def affine(network: DenseNetwork, layer: Layer, h: Array) -> Array:
 
 def hidden(network: DenseNetwork, layers: tuple[Layer, ...], h: Float[Array, "*n into"]) -> Array:
     """The inputs of the last of the dense layers, whose first has the inputs `h`."""
-    for layer in layers[:-1]:
-        h = activation(network)(affine(network, layer, h))
+    for index, layer in enumerate(layers[:-1], start=1):
+        h = activation(network, index)(affine(network, layer, h))
     return h
 
 
@@ -269,9 +274,9 @@ def backward(
     D_{L+1} = 1,   D_l = (σ_W/√fan_in · D_{l+1} W_{l+1}ᵀ) ∘ φ'(z_l)
     """
     inputs, curves = [h], []
-    for layer in layers[:-1]:
+    for index, layer in enumerate(layers[:-1], start=1):
         z = affine(network, layer, inputs[-1])
-        value, slope = jax.jvp(activation(network), (z,), (jnp.ones_like(z),))
+        value, slope = jax.jvp(activation(network, index), (z,), (jnp.ones_like(z),))
         inputs.append(value)
         curves.append(slope)
     z = affine(network, layers[-1], inputs[-1])

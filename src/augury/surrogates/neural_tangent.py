@@ -141,6 +141,8 @@ class NeuralTangent(NeuralSurrogate):
         trained = self._trained(model, data, recipe)
         with computing(single_thread=False):
             posterior, status = self._posterior(model, data, recipe, model.last(trained))
+        if not np.isfinite(trained.loss).all():
+            status = Status.FAILED
         info = self._process.describe(tuned.settings, scale) | described(trained, 0)
         info |= {"parameters": parameter_count(theta0)}
         return Fit(Pointwise(posterior) if self.draw == "pointwise" else posterior, status, info)
@@ -184,7 +186,7 @@ class NeuralTangent(NeuralSurrogate):
             posterior = diagonal(model.network, model.theta0, *model[2:], dim=data.dim)
         for n in range(int(np.sum(posterior.mask)), data.n):
             then = theta
-            if n + 1 < data.n:
+            if n + 1 < data.n and self.features == "current":
                 some = data.take(slice(0, n + 1))
                 is_early = n + 1 < recipe[0].n  # before the last tuning
                 then = model.last(model.train(some) if is_early else self._trained(model, some, recipe))

@@ -173,8 +173,10 @@ class TrainedDraws(Posterior):
             trained = train(
                 self.network, starts, self.x, self.mask, targets, lam=np.asarray(lam), offset=offset
             )
+        # a network that is no number at the observations knows nothing of them: nor shall its draw
+        ends = jax.tree.map(lambda leaf: _where(np.isfinite(trained.loss), leaf), trained.params)
         return [
-            Draw(self._path(i, trained.params, starts, directions, total), described(trained, i))
+            Draw(self._path(i, ends, starts, directions, total), described(trained, i))
             for i in range(len(keys))
         ]
 
@@ -232,6 +234,11 @@ class NetworkPath(Path):
             start, direction = cast(self.correction, dtype)
             value = value + _offset(network, start, direction, x)
         return self.shift + self.scale * value
+
+
+def _where(which: np.ndarray, leaf: np.ndarray) -> np.ndarray:
+    """The parameters of some networks, and NaN for the others."""
+    return np.where(which.reshape(-1, *[1] * (np.ndim(leaf) - 1)), leaf, np.nan)
 
 
 def described(trained: Trained, i: int) -> dict[str, Any]:

@@ -125,12 +125,17 @@ class TangentPosterior(TangentModel, StandardizedPosterior):
         xs, values = self.new_observations(xs, ys)
         if len(xs) == 0:
             return self
-        n = int(np.sum(self.mask))
-        p = _with_room(self, bucket(n + len(xs)))
-        x, residual, mask, L_inverse = p.x, p.residual, p.mask, p.L_inverse  # written to below
-        tangent, half = p.tangent, L_inverse @ residual
-        with computing(single_thread=len(x) <= LARGEST_COMPILED):
+        n, p = int(np.sum(self.mask)), self
+        # row by row, and with room for one more at a time: then four points together give the same bits
+        # as one by one
+        half = np.array([self.L_inverse[i, : i + 1] @ self.residual[: i + 1] for i in range(len(self.x))])
+        tangent = p.tangent
+        with computing(single_thread=bucket(n + len(xs)) <= LARGEST_COMPILED):
             for i, (new, y) in enumerate(zip(xs, values, strict=True), start=n):
+                if p is self or i >= len(p.x):
+                    p = _with_room(p, bucket(i + 1))
+                    half = np.pad(half, (0, len(p.x) - len(half)))
+                x, residual, mask, L_inverse = p.x, p.residual, p.mask, p.L_inverse  # written to
                 x[i], mask[i] = new, True
                 tangent, k, centre = to_numpy(_with_row(p.model(), tangent, x, mask, new, np.asarray(i)))
                 known, variance = L_inverse[:i, :i], k[i]

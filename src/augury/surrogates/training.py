@@ -23,7 +23,6 @@ from jaxtyping import Bool, Float, Int
 
 from augury._types import Array
 from augury.core.precision import computing, jit, side_by_side, to_numpy
-from augury.surrogates.cnn import CNN
 from augury.surrogates.levenberg import REASONS, TINY, Outcome, Problem, State, descend
 from augury.surrogates.networks import MLP, Network
 from augury.surrogates.tangent import MEMORY, Params, cast, ntk
@@ -60,7 +59,7 @@ SINGLE_LAM = 1e-5  # the smallest λ for which products are computed in float32,
 SINGLE_TOLERANCE = 1e-4  # and the smallest tolerance
 SINGLE_UNIT = 1e12  # and the largest such unit, or its inverse: beyond, products leave float32's range
 NO_LAM = 1e-8  # below which λ is to be 0, in the same units
-FEW_POINTS = 8  # that show the scale of a user's network
+FEW_POINTS = 8  # that show the scale of a network
 BATCH_MEMORY = 4 * 2**30  # bytes for the networks that are trained side by side on an accelerator
 
 
@@ -115,7 +114,7 @@ def train(
     """
     started = time.perf_counter()
     stages: tuple[Stage, ...] = ()
-    unit = 1.0 if isinstance(network, MLP | CNN) else _unit(network, theta0, np.asarray(x))
+    unit = _unit(network, theta0, np.asarray(x))
     small, earlier = float(lam) / unit, np.asarray(0)
     at_once = begin is None and len(x) <= LARGEST_LEVEL
     few = at_once and np.shape(x)[1] <= FEW_COLUMNS
