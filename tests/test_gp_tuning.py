@@ -203,7 +203,7 @@ def test_the_subset_is_tuned_in_the_units_of_all_data():
     tuned = noisy.tune(Data.of(x, y), key=KEY)
     chosen = subset(Data.of(x, y), 20, KEY)
     scale = y.std()
-    log_lengthscale, log_variance, log_noise, _ = tuned.hyper
+    log_lengthscale, log_variance, log_noise, *_ = tuned.hyper
     targets = (chosen.y[:20] - y.mean()) / scale
     K = matern52(chosen.x[:20], chosen.x[:20], np.exp(log_lengthscale), np.exp(log_variance))
     K += (np.exp(log_noise) + BASE_JITTER * np.exp(log_variance)) * np.eye(20)

@@ -309,10 +309,11 @@ def test_rough_values_of_one_parameter_are_met_with_learnt_settings():
     x = np.random.default_rng(0).random((20, 1))
     y = np.sin(20.0 * x[:, 0])
     fitted = SampleThenOptimize().fit(Data.of(x, y), key=root_key(1))
-    keys = [fold(root_key(2), i) for i in range(5)]
+    keys = [fold(root_key(2), i) for i in range(10)]
     paths = [drawn.path for drawn in fitted.posterior.draws(keys=keys)]
     missed = [np.sqrt(np.mean((np.asarray(path(x)) - y) ** 2)) / y.std() for path in paths]
-    assert max(missed) < 0.1
+    assert np.mean(missed) < 0.08
+    assert max(missed) < 0.15
 
 
 @pytest.mark.parametrize(
@@ -386,9 +387,9 @@ def test_without_regularization_a_relu_network_interpolates_noise_too():
     network = MLP(2, 256, bias_std=0.5)
     result = fit(network, draws(network), x, y, lam=0.0, capacity=64)
     assert result.converged.all()
-    assert result.misfit.max() < 1e-4
+    assert result.misfit.max() < 1e-6
     hard = fit(MLP(2, 256), draws(network), x, y, lam=0.0, capacity=64)  # nearly no biases
-    assert np.all(hard.converged == (hard.misfit < 1e-4))
+    assert np.all(hard.converged == (hard.misfit < 1e-3))
 
 
 @pytest.mark.parametrize("lam", [0.0, 1e-9])

@@ -59,7 +59,7 @@ LARGEST_GROWTH = 100.0  # of the damping at a refused step, also where the loss 
 STEEP = 500.0  # the same where steps lower the loss by little, if the network is known to have kinks,
 STEEPEST, FLAT = 0.03, 1e-4  # but at most and, for any network, at least this;
 BALANCED = 0.3  # or where, at kinks, Jᵀr and λδ cancel but for such a part of their norms
-PROMISED = 0.9  # of the loss may an undamped step promise at the end: kinks promise what nothing keeps
+PROMISED = 0.9  # of a loss may an undamped step promise at the end: kinks promise what nothing keeps
 
 
 class Outcome(enum.IntEnum):
@@ -204,9 +204,10 @@ def descend(
         return kept._replace(steps=steps, outcome=outcome, mark=jnp.where(look, now, s.mark))
 
     end = jax.lax.while_loop(lambda s: s.outcome == Outcome.RUNNING, step, first)
-    if direct:  # by conjugate gradients another solution would cost as much as a step
+    if direct and kinks:  # by conjugate gradients another solution would cost as much as a step
         ended = (end.outcome == Outcome.CONVERGED) | (end.outcome == Outcome.SETTLED)
-        far = (_promise(problem, end) > PROMISED) & (problem.loss(end.r, end.length) > EXACT * worst)
+        misfit = end.r @ end.r > 0.5 * problem.loss(end.r, end.length)  # is most of the loss
+        far = misfit & (_promise(problem, end) > PROMISED) & (problem.lam > LEAST_LAM * unit)
         end = end._replace(outcome=jnp.where(ended & far, Outcome.STALLED, end.outcome))
     relative = end.gradient / jnp.where(scale > 0.0, scale, 1.0)
     return problem.loss(end.r, end.length), end._replace(gradient=relative)

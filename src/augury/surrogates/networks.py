@@ -35,6 +35,9 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
 }
 
 
+USUAL_STD = 1.5  # σ_W
+
+
 @jax.custom_jvp
 def rounded_relu(z: Array, width: Float[Array, ""]) -> Array:
     """ReLU seen through noise that is uniform in ±ε: (z + ε)²/4ε from −ε to ε; at ε = 0 it is ReLU."""
@@ -134,7 +137,7 @@ class MLP(Network):
     depth: int = eqx.field(static=True, default=2)
     width: int = eqx.field(static=True, default=256)
     activation: Activation = eqx.field(static=True, default="relu")
-    weight_std: Float[Array, ""] = eqx.field(converter=as_scalar, default=1.5)
+    weight_std: Float[Array, ""] = eqx.field(converter=as_scalar, default=USUAL_STD)
     bias_std: Float[Array, ""] = eqx.field(converter=as_scalar, default=0.05)
     bias: bool = eqx.field(static=True, default=True)
     zero_output_bias: bool = eqx.field(static=True, default=False)
@@ -203,12 +206,12 @@ class DenseNetwork(Protocol):
 def activation(network: DenseNetwork, layer: int) -> Callable[[Array], Array]:
     """φ of that hidden layer, from 1.
 
-    With σ_W above √2 the inputs of a layer are σ_W/√2 times those of the layer before, and kinks are
-    rounded in proportion.
+    With a σ_W above the usual one, the inputs of a layer are larger by its ratio than those of the layer
+    before, and kinks are rounded in proportion.
     """
     if network.rounding is None:
         return ACTIVATIONS[network.activation]
-    width = network.rounding * jnp.maximum(network.weight_std / math.sqrt(2.0), 1.0) ** layer
+    width = network.rounding * jnp.maximum(network.weight_std / USUAL_STD, 1.0) ** layer
     return lambda z: rounded_relu(z, width)
 
 

@@ -55,10 +55,10 @@ FEW_ROWS = 128  # so many rows; beyond, fewer in proportion
 DAMPING = 4.0  # of the first step of a stage after the first, in units of λ
 SHORTER = 4  # times fewer steps are the most of a stage before the last
 PROGRAMS = 64  # that are kept compiled
-SINGLE_LAM = 1e-5  # the smallest λ for which products are computed in float32, in units of K's diagonal
+SINGLE_LAM = 2.5e-6  # the smallest λ for which products are computed in float32, in units of K's diagonal
 SINGLE_TOLERANCE = 1e-4  # and the smallest tolerance
 SINGLE_UNIT = 1e12  # and the largest such unit, or its inverse: beyond, products leave float32's range
-NO_LAM = 1e-8  # below which λ is to be 0, in the same units
+NO_LAM = 2.5e-9  # below which λ is to be 0, in the same units
 FEW_POINTS = 8  # that show the scale of a network
 BATCH_MEMORY = 4 * 2**30  # bytes for the networks that are trained side by side on an accelerator
 
@@ -118,10 +118,10 @@ def train(
     small, earlier = float(lam) / unit, np.asarray(0)
     at_once = begin is None and len(x) <= LARGEST_LEVEL
     few = at_once and np.shape(x)[1] <= FEW_COLUMNS
-    further = few and _kinks(network) and small >= SINGLE_LAM
+    fine = few and _kinks(network)
     if max_steps is None:
         many = FINE_STEPS * FEW_ROWS // max(len(x), FEW_ROWS)
-        max_steps = max(many, MAX_STEPS) if further else MAX_STEPS
+        max_steps = max(many, MAX_STEPS) if fine else MAX_STEPS
     if at_once:
         stages = FINE_STAGES if few else STAGES
     elif begin is None:
@@ -136,7 +136,7 @@ def train(
     if tolerance is None:
         if small < SINGLE_LAM:
             tolerance = INTERPOLATING if small < NO_LAM else TOLERANCE
-        elif further:
+        elif fine:
             tolerance = FINE_TOLERANCE
         else:
             tolerance = TOLERANCE if begin is None or stages else CONTINUED
