@@ -4,11 +4,11 @@
     python benchmarks/neural.py --figure6     # neural-bo from 2000 to 6000 observations, beside a GP
     python benchmarks/neural.py --draw        # docs/figure6.png, of what was measured
 
-Seconds are the mean over the asks for the last 16 of n points (with 500 the last 64, four batches of 16;
-in figure 6 the last), each after the values of those before were told, as in a run: some of them learn the
-settings anew. A first study compiles everything and is not counted; "begun" is the first ask of the second
-one, which learns the settings and trains from the start, as that of a resumed study does. In figure 6,
-"learning" is the last ask of a run up to n that learns the settings, its slowest.
+Seconds are the mean over the asks for the last 16 of n points (with 500 the last 64, four batches of
+16; in figure 6 the last), each after the values of those before were told, as in a run: some of them
+learn the settings anew. A first study compiles everything and is not counted; "begun" is the first ask
+of the second one, which learns the settings and trains from the start, as that of a resumed study does.
+In figure 6, "learning" is the last ask of a run up to n that learns the settings, its slowest.
 
 Figure 6 of NeuralBO draws memory against iterations of a run on robot pushing with 14 parameters; here
 every number of observations has a process of its own, and a made-up function of 14 parameters.
